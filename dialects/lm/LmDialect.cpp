@@ -1,0 +1,186 @@
+//===- LmDialect.cpp - Registration, attributes and types -----------------===//
+
+#include "dialects/lm/LmDialect.h"
+#include "dialects/lm/LmOps.h"
+
+#include "mlir/IR/DialectImplementation.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace tandem::lm;
+
+#include "dialects/lm/LmDialect.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/lm/LmAttrs.cpp.inc"
+
+#define GET_TYPEDEF_CLASSES
+#include "dialects/lm/LmTypes.cpp.inc"
+
+void LmDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialects/lm/LmAttrs.cpp.inc"
+      >();
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "dialects/lm/LmTypes.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/lm/LmOps.cpp.inc"
+      >();
+}
+
+//===----------------------------------------------------------------------===//
+// Attributes of functions and modules
+//===----------------------------------------------------------------------===//
+
+LogicalResult LmDialect::verifyOperationAttribute(Operation *op,
+                                                  NamedAttribute attribute) {
+  StringRef name = attribute.getName();
+  if (name == kCheckpointsAttrName) {
+    auto dictionary = dyn_cast<DictionaryAttr>(attribute.getValue());
+    if (!dictionary || llvm::any_of(dictionary, [](NamedAttribute entry) {
+          return !isa<StringAttr>(entry.getValue());
+        }))
+      return op->emitError() << "expects '" << kCheckpointsAttrName
+                             << "' to be a dictionary of directory names, but "
+                                "got "
+                             << attribute.getValue();
+    return success();
+  }
+  if (name == kFactsAttrName) {
+    if (!isa<DictionaryAttr>(attribute.getValue()))
+      return op->emitError()
+             << "expects '" << kFactsAttrName
+             << "' to be a dictionary, but got " << attribute.getValue();
+    return success();
+  }
+  return op->emitError() << "does not know the attribute '" << name << "'";
+}
+
+/// Checks `lm.port` and `lm.state` of an argument or a result of type `type`.
+static LogicalResult verifyInterfaceAttribute(Operation *op, StringRef what,
+                                              unsigned index, Type type,
+                                              NamedAttribute attribute) {
+  auto emit = [&] { return op->emitError() << what << " " << index << " "; };
+  StringRef name = attribute.getName();
+  bool isCache = isa<KvCacheType, ConvCacheType, DeltaCacheType>(type);
+  if (name != LmDialect::kPortAttrName && name != LmDialect::kStateAttrName)
+    return emit() << "does not know the attribute '" << name << "'";
+  auto text = dyn_cast<StringAttr>(attribute.getValue());
+  if (!text || text.empty())
+    return emit() << "expects '" << name << "' to be a name, but got "
+                  << attribute.getValue();
+  if (isCache != (name == LmDialect::kStateAttrName))
+    return emit() << "of type " << type << " expects '"
+                  << (isCache ? LmDialect::kStateAttrName
+                              : LmDialect::kPortAttrName)
+                  << "', but got '" << name << "'";
+  return success();
+}
+
+LogicalResult LmDialect::verifyRegionArgAttribute(Operation *op,
+                                                  unsigned regionIndex,
+                                                  unsigned index,
+                                                  NamedAttribute attribute) {
+  auto function = dyn_cast<FunctionOpInterface>(op);
+  if (!function)
+    return op->emitError() << "is not a function, but has '"
+                           << attribute.getName() << "'";
+  return verifyInterfaceAttribute(
+      op, "argument", index, function.getArgumentTypes()[index], attribute);
+}
+
+LogicalResult LmDialect::verifyRegionResultAttribute(Operation *op,
+                                                     unsigned regionIndex,
+                                                     unsigned index,
+                                                     NamedAttribute attribute) {
+  auto function = dyn_cast<FunctionOpInterface>(op);
+  if (!function)
+    return op->emitError() << "is not a function, but has '"
+                           << attribute.getName() << "'";
+  return verifyInterfaceAttribute(op, "result", index,
+                                  function.getResultTypes()[index], attribute);
+}
+
+//===----------------------------------------------------------------------===//
+// Attributes
+//===----------------------------------------------------------------------===//
+
+LogicalResult GroupedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                  int64_t bits, int64_t group) {
+  if (bits != 4 && bits != 8)
+    return emitError() << "expects 4 or 8 bits, but got " << bits;
+  if (group <= 0)
+    return emitError() << "expects a positive group, but got " << group;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Types
+//===----------------------------------------------------------------------===//
+
+LogicalResult KvCacheType::verify(function_ref<InFlightDiagnostic()> emitError,
+                                  int64_t slots, int64_t heads, int64_t dim,
+                                  Type elementType, bool ring) {
+  if (slots <= 0 || heads <= 0 || dim <= 0)
+    return emitError() << "expects positive slots, heads and dimension, but "
+                          "got "
+                       << slots << ", " << heads << " and " << dim;
+  if (!elementType.isF32() && !elementType.isBF16())
+    return emitError() << "expects f32 or bf16 elements, but got "
+                       << elementType;
+  return success();
+}
+
+Type KvCacheType::parse(AsmParser &parser) {
+  if (parser.parseLess())
+    return {};
+  bool ring = succeeded(parser.parseOptionalKeyword("ring"));
+  SmallVector<int64_t> shape;
+  Type elementType;
+  SMLoc location = parser.getCurrentLocation();
+  if (parser.parseDimensionList(shape, /*allowDynamic=*/false) ||
+      parser.parseType(elementType) || parser.parseGreater())
+    return {};
+  if (shape.size() != 3) {
+    parser.emitError(location) << "expects slots x heads x dimension, but got "
+                               << shape.size() << " sizes";
+    return {};
+  }
+  return parser.getChecked<KvCacheType>(location, parser.getContext(), shape[0],
+                                        shape[1], shape[2], elementType, ring);
+}
+
+void KvCacheType::print(AsmPrinter &printer) const {
+  printer << "<" << (getRing() ? "ring " : "") << getSlots() << "x"
+          << getHeads() << "x" << getDim() << "x" << getElementType() << ">";
+}
+
+LogicalResult
+ConvCacheType::verify(function_ref<InFlightDiagnostic()> emitError,
+                      int64_t taps, int64_t channels, int64_t pending) {
+  if (taps < 2 || channels <= 0 || pending <= 0)
+    return emitError() << "expects at least 2 taps, and positive channels and "
+                          "pending rows, but got "
+                       << taps << ", " << channels << " and " << pending;
+  return success();
+}
+
+LogicalResult
+DeltaCacheType::verify(function_ref<InFlightDiagnostic()> emitError,
+                       int64_t heads, int64_t keyHeads, int64_t keyDim,
+                       int64_t valueDim, int64_t pending) {
+  if (heads <= 0 || keyHeads <= 0 || keyDim <= 0 || valueDim <= 0 ||
+      pending <= 0)
+    return emitError() << "expects positive sizes, but got " << heads << ", "
+                       << keyHeads << ", " << keyDim << ", " << valueDim
+                       << " and " << pending;
+  if (heads % keyHeads != 0)
+    return emitError() << "expects key heads that divide the " << heads
+                       << " heads, but got " << keyHeads;
+  return success();
+}

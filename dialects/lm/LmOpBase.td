@@ -1,0 +1,45 @@
+//===- LmOpBase.td - Base class and operand types of lm ops ---------------===//
+
+#ifndef TANDEM_DIALECTS_LM_LMOPBASE_TD
+#define TANDEM_DIALECTS_LM_LMOPBASE_TD
+
+include "dialects/lm/LmAttrs.td"
+include "dialects/lm/LmDialect.td"
+include "dialects/lm/LmTypes.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+class Lm_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Lm_Dialect, mnemonic, traits>;
+
+/// Activations: rows x columns.
+def Lm_Rows : ConfinedType<2DTensorOf<[F32, BF16]>, [HasStaticShapePred],
+                           "rows x columns of f32 or bf16">;
+
+/// One token id per row.
+def Lm_Tokens : ConfinedType<1DTensorOf<[I32]>, [HasStaticShapePred],
+                             "one i32 token id per row">;
+
+/// A weight in floating point.
+def Lm_Dense : ConfinedType<TensorOf<[F32, BF16, F16]>, [HasStaticShapePred],
+                            "a dense weight">;
+
+/// A weight matrix in floating point.
+def Lm_Matrix : ConfinedType<2DTensorOf<[F32, BF16, F16]>,
+                             [HasStaticShapePred], "a dense weight matrix">;
+
+/// Packed codes: rows x 32-bit words.
+def Lm_Codes : ConfinedType<2DTensorOf<[I32]>, [HasStaticShapePred],
+                            "packed codes, rows x words">;
+
+/// A position or a count that is known at run time.
+def Lm_Scalar
+    : Type<CPred<"$_self == ::mlir::RankedTensorType::get({1}, "
+                 "::mlir::IntegerType::get($_self.getContext(), 32))">,
+           "tensor<1xi32>", "::mlir::RankedTensorType">,
+      BuildableType<"::mlir::RankedTensorType::get({1}, "
+                    "$_builder.getI32Type())">;
+
+#endif // TANDEM_DIALECTS_LM_LMOPBASE_TD

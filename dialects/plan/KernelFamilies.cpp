@@ -1,0 +1,103 @@
+//===- KernelFamilies.cpp - What each kernel template takes ---------------===//
+
+#include "dialects/plan/KernelFamilies.h"
+
+#include "llvm/Support/ErrorHandling.h"
+
+using namespace tandem::plan;
+using llvm::StringLiteral;
+
+// Shapes of operands; R are the rows of the launch. Items as convert-lm-to-plan
+// sets them are in brackets.
+namespace {
+// tokens [R] i32, table (interleaved outputs=vocabulary) -> [R, columns]
+//   [1 per row]
+constexpr StringLiteral kEmbed[] = {"columns", "element", "scale_by",
+                                    "vocabulary"};
+// x [R, columns], w (interleaved) -> [R, outputs]   [tiles of 16 outputs]
+constexpr StringLiteral kLinear[] = {"columns", "element", "outputs"};
+// x [R, columns], w (interleaved_codes) -> [R, outputs]   [tiles]
+constexpr StringLiteral kQuantLinear[] = {"bits", "columns", "group", "outputs",
+                                          "scale"};
+// x [R, columns], w (vector of dim) -> [R, columns]   [1 per row]
+constexpr StringLiteral kRmsNorm[] = {"columns", "dim", "eps", "offset"};
+// x, gate [R, columns], w (vector of dim) -> [R, columns]   [1 per row]
+constexpr StringLiteral kGatedRmsNorm[] = {"columns", "dim", "eps"};
+// x [R, columns] -> [R, columns]   [1 per row]
+constexpr StringLiteral kL2Norm[] = {"columns", "dim", "eps"};
+// x [R, columns] (and y) -> [R, columns]   [1 per row]
+constexpr StringLiteral kElementwise[] = {"columns"};
+// x [.., columns], count [1] i32 -> [1, columns]   [1]
+constexpr StringLiteral kLastRow[] = {"columns"};
+// x [R + first, columns] -> [R, columns]   [1 per row]
+constexpr StringLiteral kDropRows[] = {"columns", "first"};
+// x [R, sum of widths] -> [R, widths[j]] each   [1 per row]
+constexpr StringLiteral kSplit[] = {"groups", "widths"};
+// [R, widths[j]] each -> [R, sum of widths]   [1 per row]
+constexpr StringLiteral kConcatFeatures[] = {"widths"};
+// x [R, columns], start [1] i32, table (rope_table) -> [R, columns]
+//   [1 per row]
+constexpr StringLiteral kRope[] = {"columns", "dims", "head_dim", "positions"};
+// keys, values [R, heads * dim], start [1] i32 -> cache   [heads]
+// cache: keys [heads][slots / 16][dim][16], values [heads][slots][dim], f32
+constexpr StringLiteral kCacheAppend[] = {"dim", "heads", "slots"};
+// query [R, query_heads * dim], cache, start [1] i32 -> [R, query_heads * dim]
+//   [query_heads per row]; window 0: none; keys at positions < start + live
+//   rows are seen
+constexpr StringLiteral kAttention[] = {
+    "causal", "dim", "heads", "query_heads", "scale_by", "slots", "window"};
+// x [R, channels], w (taps), accepted [1] i32 -> [R, channels], cache
+//   [tiles of 16 channels]; cache f32 [taps - 1 + pending][channels]
+constexpr StringLiteral kShortConv[] = {"channels", "commit", "pending",
+                                        "taps"};
+// x [R, columns], a_log, dt_bias (vectors) -> [R, columns]   [1 per row]
+constexpr StringLiteral kDeltaGate[] = {"columns"};
+// query, key [R, key_heads * key_dim], value [R, heads * value_dim],
+// decay, beta [R, heads], accepted [1] i32 -> [R, heads * value_dim], cache
+//   [heads * tiles of 16 values]
+// cache f32: state [heads][ceil(value_dim / 16)][key_dim][16], then pending
+// key [pending][key_heads * key_dim], value [pending][heads * value_dim],
+// decay [pending][heads], beta [pending][heads]. Reads the pending rows, never
+// writes them: delta_save does, in a launch of its own, because the items of
+// this one share them.
+constexpr StringLiteral kGatedDelta[] = {"commit",    "heads",   "key_dim",
+                                         "key_heads", "pending", "scale_by",
+                                         "value_dim"};
+// key, value, decay, beta -> cache   [1 per row]
+constexpr StringLiteral kDeltaSave[] = {"heads", "key_dim", "key_heads",
+                                        "pending", "value_dim"};
+// logits [R, columns] -> [R] i32   [1 per row]
+constexpr StringLiteral kArgmax[] = {"columns"};
+// anchor [1] i32 -> [size] i32   [1]
+constexpr StringLiteral kMaskBlock[] = {"mask_token", "size"};
+// block [size] i32, logits [size - 1, columns] -> [size] i32   [1]
+constexpr StringLiteral kUnmask[] = {"columns", "fill", "mask_token", "size"};
+// [left] i32, [right] i32 -> [left + right] i32   [1]
+constexpr StringLiteral kConcatTokens[] = {"left", "right"};
+// block, decided [R] i32, start [1] i32
+//   -> accepted, anchor, next start, context start [1] i32 each   [1]
+// outputs may be the memory of inputs: everything is read before it is written
+constexpr StringLiteral kCopy[] = {"bytes"};
+
+// clang-format off
+const KernelSignature kSignatures[] = {
+    {kEmbed, 2, 1},         {kLinear, 2, 1},      {kQuantLinear, 2, 1},
+    {kRmsNorm, 2, 1},       {kGatedRmsNorm, 3, 1}, {kL2Norm, 1, 1},
+    {kElementwise, 1, 1},   {kElementwise, 1, 1}, // silu, sigmoid
+    {kElementwise, 2, 1},   {kElementwise, 2, 1}, // add, mul
+    {kLastRow, 2, 1},       {kDropRows, 1, 1},    {kSplit, 1, kVariadic},
+    {kConcatFeatures, kVariadic, 1},
+    {kRope, 3, 1},          {kCacheAppend, 3, 1}, {kAttention, 3, 1},
+    {kShortConv, 3, 2},     {kDeltaGate, 3, 1},   {kGatedDelta, 6, 2},
+    {kDeltaSave, 4, 1},     {kArgmax, 1, 1},      {kMaskBlock, 1, 1},
+    {kUnmask, 2, 1},        {kConcatTokens, 2, 1}, {{}, 3, 4}, // accept
+    {kCopy, 1, 1},
+};
+// clang-format on
+static_assert(std::size(kSignatures) == getMaxEnumValForKernelFamily() + 1,
+              "one signature per family, in order");
+} // namespace
+
+const KernelSignature &tandem::plan::getKernelSignature(KernelFamily family) {
+  return kSignatures[static_cast<unsigned>(family)];
+}

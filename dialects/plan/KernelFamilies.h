@@ -1,0 +1,38 @@
+//===- KernelFamilies.h - What each kernel template takes -------*- C++ -*-===//
+//
+// The contract between convert-lm-to-plan, which names kernels, and codegen,
+// which writes them: parameters and operands of every family.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_DIALECTS_PLAN_KERNELFAMILIES_H
+#define TANDEM_DIALECTS_PLAN_KERNELFAMILIES_H
+
+#include "dialects/plan/PlanDialect.h"
+
+#include "llvm/ADT/ArrayRef.h"
+
+namespace tandem::plan {
+
+/// Number of outputs that lie side by side in `#plan.interleaved` and
+/// `#plan.interleaved_codes`, and number of keys in a tile of a key cache.
+inline constexpr int64_t kTile = 16;
+
+/// Operands and parameters of a family.
+struct KernelSignature {
+  /// Names of the parameters, sorted. `element` and `scale` are types, `eps`,
+  /// `offset` and `scale_by` f32, `widths` an array of i64, all others i64.
+  llvm::ArrayRef<llvm::StringLiteral> parameters;
+  /// Number of inputs and outputs; kVariadic: at least one.
+  int inputs;
+  int outputs;
+};
+
+inline constexpr int kVariadic = -1;
+
+/// The signature of `family`.
+const KernelSignature &getKernelSignature(KernelFamily family);
+
+} // namespace tandem::plan
+
+#endif // TANDEM_DIALECTS_PLAN_KERNELFAMILIES_H

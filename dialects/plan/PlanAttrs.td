@@ -1,0 +1,129 @@
+//===- PlanAttrs.td - How weights are packed, what kernels there are ------===//
+
+#ifndef TANDEM_DIALECTS_PLAN_PLANATTRS_TD
+#define TANDEM_DIALECTS_PLAN_PLANATTRS_TD
+
+include "dialects/plan/PlanDialect.td"
+include "dialects/plan/PlanInterfaces.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+class Plan_Family<string name, int value> : I32EnumAttrCase<name, value>;
+
+/// The templates that kernels are made from. What each one reads, writes and
+/// is told is the table in KernelFamilies.cpp.
+def Plan_KernelFamily
+    : I32EnumAttr<"KernelFamily", "template of a kernel", [
+        Plan_Family<"embed", 0>, Plan_Family<"linear", 1>,
+        Plan_Family<"quant_linear", 2>, Plan_Family<"rms_norm", 3>,
+        Plan_Family<"gated_rms_norm", 4>, Plan_Family<"l2_norm", 5>,
+        Plan_Family<"silu", 6>, Plan_Family<"sigmoid", 7>,
+        Plan_Family<"add", 8>, Plan_Family<"mul", 9>,
+        Plan_Family<"last_row", 10>, Plan_Family<"drop_rows", 11>,
+        Plan_Family<"split", 12>, Plan_Family<"concat_features", 13>,
+        Plan_Family<"rope", 14>, Plan_Family<"cache_append", 15>,
+        Plan_Family<"attention", 16>, Plan_Family<"short_conv", 17>,
+        Plan_Family<"delta_gate", 18>, Plan_Family<"gated_delta", 19>,
+        Plan_Family<"delta_save", 20>, Plan_Family<"argmax", 21>,
+        Plan_Family<"mask_block", 22>, Plan_Family<"unmask", 23>,
+        Plan_Family<"concat_tokens", 24>, Plan_Family<"accept", 25>,
+        Plan_Family<"copy", 26>
+      ]> {
+  let cppNamespace = "::tandem::plan";
+}
+
+//===----------------------------------------------------------------------===//
+// Packings
+//===----------------------------------------------------------------------===//
+
+class Plan_Packing<string name, string attrMnemonic>
+    : AttrDef<Plan_Dialect, name,
+              [DeclareAttrInterfaceMethods<Plan_PackingInterface>]> {
+  let mnemonic = attrMnemonic;
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Plan_InterleavedAttr : Plan_Packing<"Interleaved", "interleaved"> {
+  let summary = "A dense matrix, 16 outputs side by side.";
+  let description = [{
+    One source: `outputs x columns`. Tiles of 16 outputs (the last one filled up with zeros), columns inside a tile,
+    the 16 outputs of a column adjacent:
+
+    ```
+    tile 0:  [w(0,0) w(1,0) .. w(15,0)] [w(0,1) .. w(15,1)] ... [w(0,K-1) .. w(15,K-1)]
+    tile 1:  [w(16,0) .. w(31,0)] ...
+    ```
+
+    A vector of 16 outputs takes one load and one broadcast of the activation per column, and sums over
+    columns in order without a horizontal reduction.
+  }];
+  let parameters = (ins "int64_t":$outputs, "int64_t":$columns,
+                        "::mlir::Type":$element);
+}
+
+def Plan_InterleavedCodesAttr
+    : Plan_Packing<"InterleavedCodes", "interleaved_codes"> {
+  let summary = "Integer codes with their scales, 16 outputs side by side.";
+  let description = [{
+    Two sources: codes and scales of `#lm.grouped`. Tiles of 16 outputs as in `#plan.interleaved`; inside a tile one record
+    per group of columns: 16 scales, then the words of the group, each word of 16 outputs adjacent:
+
+    ```
+    group g:  [s(0,g) .. s(15,g)]                       16 scales of type `scale`
+              [word 0 of outputs 0..15] [word 1 ...]    ceil(group * bits / 32) x 16 words of 32 bits
+    ```
+
+    A word holds `32 / bits` consecutive columns of one output, lowest bits first, as two's complement of `bits` bits
+    (the checkpoint's code minus `2^(bits-1)`); what is left of the last word of a group is zero. A tile is one
+    contiguous stream.
+  }];
+  let parameters = (ins "int64_t":$outputs, "int64_t":$columns, "int64_t":$bits,
+                        "int64_t":$group, "::mlir::Type":$scale);
+  let extraClassDeclaration = [{
+    /// 32-bit words of one output in a group.
+    int64_t getWordsPerGroup() const {
+      int64_t perWord = 32 / getBits();
+      return (getGroup() + perWord - 1) / perWord;
+    }
+    /// Bytes of the record of one group: scales and words of 16 outputs.
+    int64_t getGroupBytes() const;
+    /// Bytes of a tile of 16 outputs.
+    int64_t getTileBytes() const {
+      return getColumns() / getGroup() * getGroupBytes();
+    }
+  }];
+}
+
+def Plan_VectorAttr : Plan_Packing<"Vector", "vector"> {
+  let summary = "A vector in f32.";
+  let description = [{
+    One source of any float type and any shape with `length` entries, in its own order.
+  }];
+  let parameters = (ins "int64_t":$length);
+}
+
+def Plan_TapsAttr : Plan_Packing<"Taps", "taps"> {
+  let summary = "Convolution weights, channels adjacent.";
+  let description = [{
+    One source `channels x 1 x taps`; f32, `[taps][channels]`.
+  }];
+  let parameters = (ins "int64_t":$taps, "int64_t":$channels);
+}
+
+def Plan_RopeTableAttr : Plan_Packing<"RopeTable", "rope_table"> {
+  let summary = "Cosines and sines by position.";
+  let description = [{
+    No source. f32, `[positions][2][dims / 2]`: for position p the cosines of `p * theta^(-2 j / dims)`, then the sines.
+    The frequency and the angle are rounded to f32 as in the models' reference implementation, cosine and sine are those
+    of the rounded angle.
+  }];
+  let parameters = (ins "int64_t":$positions, "int64_t":$dims,
+                        "::mlir::FloatAttr":$theta);
+}
+
+#endif // TANDEM_DIALECTS_PLAN_PLANATTRS_TD

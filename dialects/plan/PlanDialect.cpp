@@ -1,0 +1,153 @@
+//===- PlanDialect.cpp - Registration and attributes ----------------------===//
+
+#include "dialects/plan/PlanDialect.h"
+#include "dialects/plan/KernelFamilies.h"
+#include "dialects/plan/PlanOps.h"
+
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace tandem::plan;
+
+#include "dialects/plan/PlanDialect.cpp.inc"
+#include "dialects/plan/PlanEnums.cpp.inc"
+
+#include "dialects/plan/PlanInterfaces.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/plan/PlanAttrs.cpp.inc"
+
+void PlanDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialects/plan/PlanAttrs.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/plan/PlanOps.cpp.inc"
+      >();
+}
+
+LogicalResult PlanDialect::verifyOperationAttribute(Operation *op,
+                                                    NamedAttribute attribute) {
+  StringRef name = attribute.getName();
+  if (name == kArchAttrName) {
+    if (!isa<StringAttr>(attribute.getValue()))
+      return op->emitError()
+             << "expects '" << name << "' to be a name, but got "
+             << attribute.getValue();
+    return success();
+  }
+  if (name == kArenaSizeAttrName || name == kStateSizeAttrName ||
+      name == kPortSizeAttrName) {
+    auto size = dyn_cast<IntegerAttr>(attribute.getValue());
+    if (!size || size.getInt() < 0)
+      return op->emitError()
+             << "expects '" << name << "' to be a number of bytes, but got "
+             << attribute.getValue();
+    return success();
+  }
+  return op->emitError() << "does not know the attribute '" << name << "'";
+}
+
+//===----------------------------------------------------------------------===//
+// Packings
+//===----------------------------------------------------------------------===//
+
+/// Expects all `sizes` to be positive and small enough for their products to
+/// be computed in 64 bits.
+static LogicalResult verifySizes(function_ref<InFlightDiagnostic()> emitError,
+                                 std::initializer_list<int64_t> sizes) {
+  for (int64_t size : sizes)
+    if (size <= 0 || size > (int64_t(1) << 24))
+      return emitError() << "expects sizes between 1 and 2^24, but got "
+                         << size;
+  return success();
+}
+
+static LogicalResult verifyFloat(function_ref<InFlightDiagnostic()> emitError,
+                                 Type type) {
+  if (!type.isF32() && !type.isBF16() && !type.isF16())
+    return emitError() << "expects f32, bf16 or f16, but got " << type;
+  return success();
+}
+
+LogicalResult
+InterleavedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                        int64_t outputs, int64_t columns, Type element) {
+  return success(succeeded(verifySizes(emitError, {outputs, columns})) &&
+                 succeeded(verifyFloat(emitError, element)));
+}
+
+int64_t InterleavedAttr::getSizeInBytes() const {
+  return static_cast<int64_t>(llvm::alignTo(getOutputs(), kTile)) *
+         getColumns() * (getElement().getIntOrFloatBitWidth() / 8);
+}
+
+int64_t InterleavedAttr::getSourceCount() const { return 1; }
+
+LogicalResult
+InterleavedCodesAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                             int64_t outputs, int64_t columns, int64_t bits,
+                             int64_t group, Type scale) {
+  if (failed(verifySizes(emitError, {outputs, columns, group})) ||
+      failed(verifyFloat(emitError, scale)))
+    return failure();
+  if (bits != 4 && bits != 8)
+    return emitError() << "expects 4 or 8 bits, but got " << bits;
+  if (columns % group != 0)
+    return emitError() << "expects a group that divides " << columns
+                       << " columns, but got " << group;
+  return success();
+}
+
+int64_t InterleavedCodesAttr::getGroupBytes() const {
+  return kTile *
+         (getScale().getIntOrFloatBitWidth() / 8 + getWordsPerGroup() * 4);
+}
+
+int64_t InterleavedCodesAttr::getSizeInBytes() const {
+  return llvm::divideCeil(getOutputs(), kTile) * getTileBytes();
+}
+
+int64_t InterleavedCodesAttr::getSourceCount() const { return 2; }
+
+LogicalResult VectorAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                 int64_t length) {
+  return verifySizes(emitError, {length});
+}
+
+int64_t VectorAttr::getSizeInBytes() const { return getLength() * 4; }
+
+int64_t VectorAttr::getSourceCount() const { return 1; }
+
+LogicalResult TapsAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                               int64_t taps, int64_t channels) {
+  return verifySizes(emitError, {taps, channels});
+}
+
+int64_t TapsAttr::getSizeInBytes() const {
+  return getTaps() * getChannels() * 4;
+}
+
+int64_t TapsAttr::getSourceCount() const { return 1; }
+
+LogicalResult
+RopeTableAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                      int64_t positions, int64_t dims, FloatAttr theta) {
+  if (failed(verifySizes(emitError, {positions, dims})))
+    return failure();
+  if (dims % 2 != 0)
+    return emitError() << "expects an even number of dims, but got " << dims;
+  if (!theta.getType().isF64() || !(theta.getValueAsDouble() > 0))
+    return emitError() << "expects a positive f64 theta, but got " << theta;
+  return success();
+}
+
+int64_t RopeTableAttr::getSizeInBytes() const {
+  return getPositions() * getDims() * 4;
+}
+
+int64_t RopeTableAttr::getSourceCount() const { return 0; }
