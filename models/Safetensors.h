@@ -71,10 +71,6 @@ struct TensorView {
 /// Prints "BF16 [512, 128]".
 llvm::raw_ostream &operator<<(llvm::raw_ostream &os, const TensorView &tensor);
 
-/// Text from a file for a message: in single quotes, control characters
-/// escaped, cut when long.
-std::string quoted(llvm::StringRef text);
-
 /// Reads the header of one safetensors file, which is \p contents, and checks
 /// all of it (https://github.com/huggingface/safetensors, "Format"): the
 /// ranges tile the data, names are unique, sizes agree with shapes. The views
