@@ -30,10 +30,10 @@ def FuseDequantLinearPass : Pass<"lm-fuse-dequant-linear"> {
   let summary = "Fold a dequantized weight into the linear layer that reads it.";
   let description = [{
     ```mlir
-    %w = lm.dequant %codes, %scales as #lm.grouped<bits = 4, group = 32>
+    %w = lm.dequant %codes, %scales grouped<bits = 4, group = 32>
     %y = lm.linear %x, %w
     // becomes
-    %y = lm.quant_linear %x, %codes, %scales as #lm.grouped<bits = 4, group = 32>
+    %y = lm.quant_linear %x, %codes, %scales grouped<bits = 4, group = 32>
     ```
 
     The weight is then read packed. Fires for every user of the dequantized weight that is a linear layer.

@@ -34,7 +34,7 @@ def Lm_DequantOp : Lm_Op<"dequant", [Pure]> {
     Example:
 
     ```mlir
-    %w = lm.dequant %codes, %scales as #lm.grouped<bits = 4, group = 32>
+    %w = lm.dequant %codes, %scales grouped<bits = 4, group = 32>
         : tensor<64x16xi32>, tensor<64x4xbf16> -> tensor<64x128xf32>
     ```
 
@@ -50,7 +50,7 @@ def Lm_DequantOp : Lm_Op<"dequant", [Pure]> {
                        Lm_GroupedAttr:$quantization);
   let results = (outs Lm_Matrix:$result);
   let assemblyFormat = [{
-    $codes `,` $scales `as` qualified($quantization) attr-dict
+    $codes `,` $scales `grouped` `` $quantization attr-dict
     `:` type($codes) `,` type($scales) `->` type($result)
   }];
   let hasVerifier = 1;
@@ -119,7 +119,7 @@ def Lm_QuantLinearOp : Lm_Op<"quant_linear", [Pure]> {
     Example:
 
     ```mlir
-    %y = lm.quant_linear %x, %codes, %scales as #lm.grouped<bits = 4, group = 32>
+    %y = lm.quant_linear %x, %codes, %scales grouped<bits = 4, group = 32>
         : tensor<16x128xf32>, tensor<64x16xi32>, tensor<64x4xbf16>
         -> tensor<16x64xf32>
     ```
@@ -135,7 +135,7 @@ def Lm_QuantLinearOp : Lm_Op<"quant_linear", [Pure]> {
                        Lm_GroupedAttr:$quantization);
   let results = (outs Lm_Rows:$result);
   let assemblyFormat = [{
-    $input `,` $codes `,` $scales `as` qualified($quantization) attr-dict
+    $input `,` $codes `,` $scales `grouped` `` $quantization attr-dict
     `:` type($input) `,` type($codes) `,` type($scales) `->` type($result)
   }];
   let hasVerifier = 1;
