@@ -1,0 +1,165 @@
+//===- CheckLoop.cpp - The speculative loop of an artefact ----------------===//
+
+#include "runtime/ArtifactChecks.h"
+
+#include <initializer_list>
+#include <limits>
+#include <string_view>
+
+namespace tandem {
+
+using artifact::ElementType;
+
+namespace {
+
+class LoopChecker {
+public:
+  explicit LoopChecker(const artifact::Artifact &tables)
+      : tables(tables), loop(*tables.loop()) {}
+
+  Status check() {
+    TANDEM_RETURN_IF_ERROR(checkNumbers());
+    TANDEM_RETURN_IF_ERROR(checkPrograms());
+    return checkPorts();
+  }
+
+private:
+  const artifact::Artifact &tables;
+  const artifact::Loop &loop;
+
+  Status checkNumbers() {
+    if (loop.block() < 1 || loop.chunk() < 1 || loop.max_context() < 1 ||
+        loop.vocabulary() < 1)
+      return invalidFile("loop: block ", loop.block(), ", chunk ", loop.chunk(),
+                         ", max_context ", loop.max_context(),
+                         " and vocabulary ", loop.vocabulary(),
+                         " must all be at least 1");
+    // Positions and tokens travel through i32 ports.
+    uint64_t limit = std::numeric_limits<int32_t>::max();
+    if (uint64_t(loop.max_context()) + loop.block() > limit ||
+        loop.chunk() > limit || loop.score_chunk() > limit ||
+        loop.vocabulary() > limit)
+      return invalidFile("loop: a number is larger than ", limit);
+    if (const auto *stops = loop.stop_tokens())
+      for (uint32_t index = 0; index < stops->size(); ++index)
+        if (stops->Get(index) >= loop.vocabulary())
+          return invalidFile("loop: stop_tokens[", index, "]: token ",
+                             stops->Get(index), " is out of range (",
+                             loop.vocabulary(), " tokens)");
+    return Status();
+  }
+
+  Status checkProgram(std::string_view name, int32_t index, bool needed) {
+    if (index < 0 && needed)
+      return invalidFile("loop: there is no program for '", name, "'");
+    if (index >= 0 && uint32_t(index) >= tables.programs()->size())
+      return invalidFile("loop: ", name, ": program index ", index,
+                         " is out of range (", tables.programs()->size(),
+                         " programs)");
+    return Status();
+  }
+
+  bool hasDrafter() const { return loop.draft() >= 0; }
+
+  Status checkPrograms() {
+    TANDEM_RETURN_IF_ERROR(checkProgram("prefill", loop.prefill(), true));
+    TANDEM_RETURN_IF_ERROR(checkProgram("step", loop.step(), true));
+    TANDEM_RETURN_IF_ERROR(checkProgram("draft", loop.draft(), false));
+    // Programs of the round come together.
+    TANDEM_RETURN_IF_ERROR(
+        checkProgram("context", loop.context(), hasDrafter()));
+    TANDEM_RETURN_IF_ERROR(checkProgram("verify", loop.verify(), hasDrafter()));
+    TANDEM_RETURN_IF_ERROR(checkProgram("accept", loop.accept(), hasDrafter()));
+    TANDEM_RETURN_IF_ERROR(checkProgram("score", loop.score(), false));
+    TANDEM_RETURN_IF_ERROR(
+        checkProgram("score_draft", loop.score_draft(), false));
+    if (loop.score() >= 0 && loop.score_chunk() < 1)
+      return invalidFile("loop: score_chunk is 0");
+    if (loop.score_draft() >= 0 && (!hasDrafter() || loop.score() < 0))
+      return invalidFile(
+          "loop: 'score_draft' needs the programs 'score' and 'draft'");
+    return Status();
+  }
+
+  /// A dimension that the loop does not tell: any number does, but the same
+  /// for every port.
+  static constexpr uint32_t featureWidth = 0xffffffff;
+  uint32_t foundWidth = featureWidth;
+
+  static std::string shapeText(std::initializer_list<uint32_t> shape) {
+    std::string text = "[";
+    for (uint32_t dimension : shape) {
+      if (text.size() > 1)
+        text += ", ";
+      text += dimension == featureWidth ? "n*H" : concat(dimension);
+    }
+    return text + "]";
+  }
+
+  Status checkPort(std::string_view name, ElementType element,
+                   std::initializer_list<uint32_t> shape) {
+    const artifact::Port *port = nullptr;
+    for (const artifact::Port *candidate : *tables.ports())
+      if (candidate->name()->string_view() == name)
+        port = candidate;
+    if (!port)
+      return invalidFile("loop: there is no port '", name, "'");
+    bool matches =
+        port->element() == element && port->shape()->size() == shape.size();
+    for (uint32_t axis = 0; matches && axis < shape.size(); ++axis) {
+      uint32_t expected = shape.begin()[axis];
+      uint32_t found = port->shape()->Get(axis);
+      if (expected == featureWidth) {
+        if (foundWidth == featureWidth)
+          foundWidth = found;
+        expected = foundWidth;
+      }
+      matches = found == expected;
+    }
+    if (!matches)
+      return invalidFile("loop: port '", name, "' is not ",
+                         artifact::EnumNameElementType(element), " of shape ",
+                         shapeText(shape));
+    return Status();
+  }
+
+  Status checkPorts() {
+    constexpr ElementType i32 = ElementType::i32;
+    constexpr ElementType f32 = ElementType::f32;
+    uint32_t block = loop.block();
+    TANDEM_RETURN_IF_ERROR(checkPort("chunk", i32, {loop.chunk()}));
+    for (std::string_view name : {"chunk_count", "start", "accepted", "anchor"})
+      TANDEM_RETURN_IF_ERROR(checkPort(name, i32, {1}));
+    if (hasDrafter()) {
+      for (std::string_view name : {"context_start", "block_count"})
+        TANDEM_RETURN_IF_ERROR(checkPort(name, i32, {1}));
+      for (std::string_view name : {"block", "decided"})
+        TANDEM_RETURN_IF_ERROR(checkPort(name, i32, {block}));
+      TANDEM_RETURN_IF_ERROR(
+          checkPort("chunk_features", f32, {loop.chunk(), featureWidth}));
+      TANDEM_RETURN_IF_ERROR(checkPort("features", f32, {block, featureWidth}));
+    }
+    if (loop.score() >= 0) {
+      TANDEM_RETURN_IF_ERROR(
+          checkPort("score_tokens", i32, {loop.score_chunk()}));
+      TANDEM_RETURN_IF_ERROR(checkPort("score_count", i32, {1}));
+      TANDEM_RETURN_IF_ERROR(checkPort(
+          "score_logits", f32, {loop.score_chunk(), loop.vocabulary()}));
+    }
+    if (loop.score() >= 0 && hasDrafter())
+      TANDEM_RETURN_IF_ERROR(
+          checkPort("score_features", f32, {loop.score_chunk(), featureWidth}));
+    if (loop.score_draft() >= 0)
+      TANDEM_RETURN_IF_ERROR(
+          checkPort("draft_logits", f32, {block - 1, loop.vocabulary()}));
+    return Status();
+  }
+};
+
+} // namespace
+
+Status checkLoop(const artifact::Artifact &tables) {
+  return LoopChecker(tables).check();
+}
+
+} // namespace tandem

@@ -1,0 +1,45 @@
+//===- Device.h - What runs the programs of an artefact ---------*- C++ -*-===//
+//
+// The seam between the loop and the machine. A device is made from an
+// artefact, allocates everything then, and owns the states, the ports and the
+// arena; the artefact outlives it. Programs and ports are named by their
+// index in the artefact. One thread at a time uses a device.
+//
+// The loop calls nothing else, so a test may put a scripted device here.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_RUNTIME_DEVICE_H
+#define TANDEM_RUNTIME_DEVICE_H
+
+#include "runtime/Status.h"
+
+#include <cstddef>
+#include <span>
+
+namespace tandem {
+
+class Device {
+public:
+  virtual ~Device() = default;
+
+  /// Zeroes all states: the next program starts a new text. Ports keep their
+  /// content.
+  virtual Status reset() = 0;
+
+  /// Starts a program behind the work given before. It may still run on
+  /// return; read() waits for it.
+  virtual Status run(uint32_t program) = 0;
+
+  /// Copies \p data to the start of port \p port, behind the work given
+  /// before. At most the size of the port; the rest of it stays as it is.
+  virtual Status write(uint32_t port, std::span<const std::byte> data) = 0;
+
+  /// Waits for all work and copies the start of port \p port to \p data, which
+  /// is at most as large as the port. Errors of programs also arrive here.
+  virtual Status read(uint32_t port, std::span<std::byte> data) = 0;
+};
+
+} // namespace tandem
+
+#endif // TANDEM_RUNTIME_DEVICE_H

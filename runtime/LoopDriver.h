@@ -1,0 +1,75 @@
+//===- LoopDriver.h - Typed access to the ports of the loop -----*- C++ -*-===//
+//
+// Knows the indexes of the loop's programs and ports, and moves tokens, counts
+// and rows between the host and the device. Generation and scoring are written
+// on top of it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_RUNTIME_LOOPDRIVER_H
+#define TANDEM_RUNTIME_LOOPDRIVER_H
+
+#include "runtime/Artifact.h"
+#include "runtime/Device.h"
+
+#include <span>
+#include <vector>
+
+namespace tandem {
+
+/// The ports of README.md. A port that the artefact does not have, because it
+/// has no drafter or cannot score, is never used.
+struct LoopPorts {
+  uint32_t chunk, chunkCount, start, accepted, anchor, chunkFeatures, features,
+      contextStart, block, blockCount, decided, scoreTokens, scoreCount,
+      scoreLogits, scoreFeatures, draftLogits;
+};
+
+class LoopDriver {
+public:
+  /// For the loop of \p artifact, which has one, run by \p device; both outlive
+  /// the driver.
+  LoopDriver(const Artifact &artifact, Device &device);
+
+  const artifact::Loop &loop() const { return *tables; }
+  const LoopPorts &ports() const { return portIndexes; }
+  /// Whether there is a drafter.
+  bool hasDrafter() const { return tables->draft() >= 0; }
+  /// Width n*H of a row of context features; 0 without a drafter.
+  uint32_t featureWidth() const { return width; }
+
+  /// Runs the program \p index of the loop, which is not negative.
+  Status run(int32_t index);
+  Status reset() { return device.reset(); }
+
+  Status writeCount(uint32_t port, uint32_t value);
+  Status writeTokens(uint32_t port, std::span<const uint32_t> tokens);
+  Status writeRows(uint32_t port, std::span<const float> values);
+  Status readRows(uint32_t port, std::span<float> values);
+  /// Reads a count that must be in [low, high]: anything else means that the
+  /// programs are broken, and is an error.
+  StatusOr<uint32_t> readCount(uint32_t port, uint32_t low, uint32_t high);
+  /// Reads the first tokens.size() tokens. \p position is that of the first,
+  /// for the message: a token outside the vocabulary is how a program says
+  /// that its logits are not numbers.
+  Status readTokens(uint32_t port, std::span<uint32_t> tokens,
+                    uint64_t position);
+
+  /// Appends the rows of \p features, which follow \p position, to the
+  /// drafter's context, in chunks. Each row has featureWidth() values.
+  Status appendContext(std::span<const float> features, uint32_t position);
+
+  /// Checks ids that come from outside: at least one, and all of them inside
+  /// the vocabulary. \p what is the subject of the message.
+  Status checkIds(std::string_view what, std::span<const uint32_t> ids) const;
+
+private:
+  const artifact::Loop *tables;
+  Device &device;
+  LoopPorts portIndexes;
+  uint32_t width = 0;
+};
+
+} // namespace tandem
+
+#endif // TANDEM_RUNTIME_LOOPDRIVER_H

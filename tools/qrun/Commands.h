@@ -1,0 +1,53 @@
+//===- Commands.h - The commands of qrun ------------------------*- C++ -*-===//
+//
+// One function per command, behind the parsing of flags. Each does what its
+// flags say and returns a failure whose message names the file it is about.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_TOOLS_QRUN_COMMANDS_H
+#define TANDEM_TOOLS_QRUN_COMMANDS_H
+
+#include "tools/qrun/Session.h"
+
+namespace tandem::qrun {
+
+struct GenerateFlags : DeviceFlags {
+  PromptFlags prompt;
+  uint32_t maxNewTokens = 128;
+  bool noDraft = false;
+  bool ignoreEos = false;
+  std::vector<std::string> stops;
+  bool json = false;
+};
+/// Writes text: to stdout as it is decided, or one JSON object at the end.
+/// Returns the exit code: 0, or 130 after an interrupt.
+StatusOr<int> generate(const GenerateFlags &flags);
+
+struct ScoreFlags : DeviceFlags {
+  std::string idsFile;
+  std::string output;
+};
+/// Writes logits, features and draft logits of given ids to a safetensors file.
+Status score(const ScoreFlags &flags);
+
+struct ExecFlags : DeviceFlags {
+  std::string input;
+  std::string output;
+  /// Empty: the first program.
+  std::string program;
+};
+/// Runs one program on tensors from a file.
+Status exec(const ExecFlags &flags);
+
+struct TokenizeFlags {
+  std::string artifact;
+  PromptFlags prompt;
+  bool json = false;
+};
+/// Prints the ids of a text.
+Status tokenize(const TokenizeFlags &flags);
+
+} // namespace tandem::qrun
+
+#endif // TANDEM_TOOLS_QRUN_COMMANDS_H

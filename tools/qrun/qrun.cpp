@@ -1,0 +1,162 @@
+//===- qrun.cpp - Runs a compiled pair ------------------------------------===//
+//
+// Flags in, commands called. CLI11 reports by exceptions; none leaves main.
+//
+//===----------------------------------------------------------------------===//
+
+#include "tools/qrun/Commands.h"
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <functional>
+
+using namespace tandem;
+using namespace tandem::qrun;
+
+namespace {
+
+/// What main does after the flags are parsed; returns the exit code.
+using Command = std::function<StatusOr<int>()>;
+
+/// Wraps a command that has no exit code of its own.
+template <typename Flags>
+Command command(Status (*function)(const Flags &), const Flags &flags) {
+  return [function, &flags]() -> StatusOr<int> {
+    TANDEM_RETURN_IF_ERROR(function(flags));
+    return 0;
+  };
+}
+
+void addDeviceFlags(CLI::App &app, DeviceFlags &flags) {
+  app.add_option("artifact", flags.artifact, "The compiled pair (.tandem)");
+  app.add_option("--device", flags.device, "Where to run: cpu")
+      ->capture_default_str();
+  app.add_option("--threads", flags.threads,
+                 "Threads for the CPU (default: all cores)")
+      ->check(CLI::Range(1u, 1024u));
+}
+
+void addPromptFlags(CLI::App &app, PromptFlags &flags, bool withIds) {
+  auto *text = app.add_option("-p,--prompt", flags.text, "The prompt");
+  auto *file =
+      app.add_option("--prompt-file", flags.textFile, "A file with the prompt");
+  text->excludes(file);
+  if (!withIds)
+    return;
+  auto *ids = app.add_option("--ids", flags.idsFile,
+                             "A file with the prompt's ids, a JSON array");
+  ids->excludes(text)->excludes(file);
+}
+
+/// Usage errors that CLI11 cannot see. Empty: there are none.
+std::string missing(const std::string &artifact, const PromptFlags *prompt) {
+  if (artifact.empty())
+    return "an artifact is required (see --help)";
+  if (prompt && !prompt->text && !prompt->textFile && !prompt->idsFile)
+    return "a prompt is required: -p, --prompt-file or --ids";
+  return "";
+}
+
+int usageError(std::string_view message) {
+  std::fprintf(stderr, "qrun: %.*s\n", int(message.size()), message.data());
+  return 2;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  // Writing to a pipe that nobody reads is an error like others.
+  std::signal(SIGPIPE, SIG_IGN);
+
+  CLI::App app("Runs a compiled pair of target and drafter.", "qrun");
+  app.set_version_flag("--version", TANDEM_VERSION);
+  Command run;
+  std::string problem;
+
+  GenerateFlags generateFlags;
+  addDeviceFlags(app, generateFlags);
+  addPromptFlags(app, generateFlags.prompt, /*withIds=*/true);
+  app.add_option("-n,--max-tokens", generateFlags.maxNewTokens,
+                 "Most tokens of the answer")
+      ->check(CLI::Range(1u, 1u << 30))
+      ->capture_default_str();
+  app.add_flag("--no-draft", generateFlags.noDraft, "Without the drafter");
+  app.add_flag("--ignore-eos", generateFlags.ignoreEos,
+               "Go on behind stop tokens");
+  app.add_option("--stop", generateFlags.stops,
+                 "Text that ends the answer; may be given several times")
+      ->expected(1)
+      ->take_all();
+  app.add_flag("--json", generateFlags.json, "Print one JSON object");
+  app.require_subcommand(0, 1);
+
+  ScoreFlags scoreFlags;
+  CLI::App *scoreApp = app.add_subcommand(
+      "score", "Logits and features of given ids, as safetensors");
+  addDeviceFlags(*scoreApp, scoreFlags);
+  scoreApp->add_option("--ids", scoreFlags.idsFile, "A JSON array of ids")
+      ->required();
+  scoreApp->add_option("-o", scoreFlags.output, "The file to write")
+      ->required();
+  scoreApp->callback([&] {
+    problem = missing(scoreFlags.artifact, nullptr);
+    run = command(score, scoreFlags);
+  });
+
+  ExecFlags execFlags;
+  CLI::App *execApp = app.add_subcommand(
+      "exec", "Runs one program on tensors from a safetensors file");
+  addDeviceFlags(*execApp, execFlags);
+  execApp->add_option("--in", execFlags.input, "The inputs, by port name")
+      ->required();
+  execApp->add_option("-o", execFlags.output, "The file to write")->required();
+  execApp->add_option("--program", execFlags.program,
+                      "Name of the program (default: the first)");
+  execApp->callback([&] {
+    problem = missing(execFlags.artifact, nullptr);
+    run = command(exec, execFlags);
+  });
+
+  TokenizeFlags tokenizeFlags;
+  CLI::App *tokenizeApp =
+      app.add_subcommand("tokenize", "The token ids of a text");
+  tokenizeApp->add_option("artifact", tokenizeFlags.artifact,
+                          "The compiled pair (.tandem)");
+  addPromptFlags(*tokenizeApp, tokenizeFlags.prompt, /*withIds=*/false);
+  tokenizeApp->add_flag("--json", tokenizeFlags.json, "Print a JSON object");
+  tokenizeApp->callback([&] {
+    problem = missing(tokenizeFlags.artifact, &tokenizeFlags.prompt);
+    run = command(tokenize, tokenizeFlags);
+  });
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success &success) {
+    return app.exit(success);
+  } catch (const CLI::ParseError &error) {
+    return usageError(error.what());
+  }
+  if (!run) {
+    problem = missing(generateFlags.artifact, &generateFlags.prompt);
+    for (const std::string &stop : generateFlags.stops)
+      if (stop.empty())
+        problem = "--stop: the text is empty";
+    run = [&] { return generate(generateFlags); };
+  }
+  if (!problem.empty())
+    return usageError(problem);
+
+  StatusOr<int> code = run();
+  if (!code.isOk()) {
+    std::fflush(stdout);
+    std::fprintf(stderr, "qrun: %s\n", code.status().message().c_str());
+    return 1;
+  }
+  if (std::fflush(stdout) != 0 && errno != EPIPE) {
+    std::fprintf(stderr, "qrun: %s\n",
+                 systemError("stdout: cannot write", errno).message().c_str());
+    return 1;
+  }
+  return *code;
+}
