@@ -60,7 +60,7 @@ def Lm_CacheAppendOp
   let results = (outs Lm_KvCacheType:$result);
   let assemblyFormat = [{
     $cache `,` $keys `,` $values `at` $start (`rows` $count^)? attr-dict
-    `:` type($cache) `,` type($keys)
+    `:` qualified(type($cache)) `,` type($keys)
   }];
   let hasVerifier = 1;
 }
@@ -99,7 +99,7 @@ def Lm_AttentionOp
   let results = (outs Lm_Rows:$result);
   let assemblyFormat = [{
     $query `,` $cache `at` $start (`rows` $count^)? attr-dict
-    `:` type($query) `,` type($cache)
+    `:` type($query) `,` qualified(type($cache))
   }];
   let hasVerifier = 1;
 }
@@ -137,7 +137,7 @@ def Lm_ShortConvOp
   let results = (outs Lm_Rows:$output, Lm_ConvCacheType:$result);
   let assemblyFormat = [{
     $input `,` $weight `,` $cache `keep` $accepted (`rows` $count^)? attr-dict
-    `:` type($input) `,` type($weight) `,` type($cache)
+    `:` type($input) `,` type($weight) `,` qualified(type($cache))
   }];
   let hasVerifier = 1;
 }
@@ -211,7 +211,7 @@ def Lm_GatedDeltaOp
   let assemblyFormat = [{
     $query `,` $key `,` $value `,` $decay `,` $beta `,` $cache
     `keep` $accepted (`rows` $count^)? attr-dict
-    `:` type($query) `,` type($value) `,` type($decay) `,` type($cache)
+    `:` type($query) `,` type($value) `,` type($decay) `,` qualified(type($cache))
   }];
   let hasVerifier = 1;
 }
