@@ -1,0 +1,38 @@
+//===- CpuTarget.h - Which processor code is made for -----------*- C++ -*-===//
+
+#ifndef TANDEM_CODEGEN_CPU_CPUTARGET_H
+#define TANDEM_CODEGEN_CPU_CPUTARGET_H
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <string>
+#include <vector>
+
+namespace tandem::codegen {
+
+/// A processor, as LLVM and as the loader of an artefact know it.
+struct CpuTarget {
+  /// `x86-64-v3`, `x86-64-v4` or `native`.
+  std::string level;
+  /// LLVM triple and processor name.
+  std::string triple;
+  std::string cpu;
+  /// Features beyond those of `cpu`, in LLVM's spelling, without a sign.
+  std::vector<std::string> features;
+  /// Everything the code may use, in the spelling of
+  /// `__builtin_cpu_supports`: what the loader checks.
+  std::vector<std::string> requiredFeatures;
+
+  /// True when vectors of 512 bits are one register and there are 32 of them.
+  bool hasAvx512() const { return cpu == "x86-64-v4"; }
+};
+
+/// The target that `--arch` calls \p arch. `native` is the highest level this
+/// processor has, with those of its further features that kernels may use.
+/// Errors: another name; a processor below `x86-64-v3`.
+llvm::Expected<CpuTarget> getCpuTarget(llvm::StringRef arch);
+
+} // namespace tandem::codegen
+
+#endif // TANDEM_CODEGEN_CPU_CPUTARGET_H
