@@ -40,6 +40,29 @@ struct ExecFlags : DeviceFlags {
 /// Runs one program on tensors from a file.
 Status exec(const ExecFlags &flags);
 
+struct BenchFlags : DeviceFlags {
+  /// What to write about; used as it is without scenarios, otherwise repeated
+  /// to the lengths they ask for.
+  PromptFlags prompt;
+  /// "64/128,2048/256": lengths of prompts and answers. Empty: the usual ones.
+  std::string scenario;
+  /// For a prompt without scenarios.
+  uint32_t maxNewTokens = 128;
+  unsigned repeats = 3;
+  bool json = false;
+};
+/// Measures and prints how fast the pair is.
+Status bench(const BenchFlags &flags);
+
+struct InspectFlags {
+  std::string artifact;
+  /// Also reads the weights and compares their hash.
+  bool deep = false;
+  bool json = false;
+};
+/// Prints what an artefact holds. Needs nothing of the machine it is for.
+Status inspect(const InspectFlags &flags);
+
 struct TokenizeFlags {
   std::string artifact;
   PromptFlags prompt;

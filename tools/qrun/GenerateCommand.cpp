@@ -4,6 +4,8 @@
 
 #include "runtime/Speculator.h"
 #include "runtime/TextStream.h"
+#include "runtime/WeightTraffic.h"
+#include "runtime/cpu/ReadBandwidth.h"
 #include "tools/qrun/Interrupt.h"
 
 #include <cerrno>
@@ -83,12 +85,24 @@ static void printJson(const Generation &generation, const std::string &text,
 }
 
 /// A line for people, behind the text.
-static void printSummary(const Generation &generation) {
+static void printSummary(const Generation &generation, const Session &session) {
   std::fprintf(stderr, "\n%zu tokens, %.1f tokens/s", generation.ids.size(),
                generation.tokensPerSecond());
-  if (!generation.acceptLengths.empty())
+  bool drafted = !generation.acceptLengths.empty();
+  if (drafted)
     std::fprintf(stderr, ", mean accept length %.2f",
                  generation.meanAcceptLength());
+  size_t rounds =
+      drafted ? generation.acceptLengths.size() : generation.ids.size() - 1;
+  // Large enough for an estimate, small enough not to be waited for.
+  auto bandwidth =
+      measureReadBandwidth(session.device->threads(), uint64_t(256) << 20);
+  if (rounds > 0 && bandwidth.isOk()) {
+    double rate = double(weightBytesPerRound(session.artifact, drafted)) *
+                  double(rounds) / generation.decodeSeconds;
+    std::fprintf(stderr, ", weights read at %.1f GB/s (%.0f%% of %.1f)",
+                 rate / 1e9, rate / *bandwidth * 100, *bandwidth / 1e9);
+  }
   std::fputc('\n', stderr);
 }
 
@@ -133,7 +147,7 @@ StatusOr<int> generate(const GenerateFlags &flags) {
   if (flags.json)
     printJson(*generation, printer.text(), prompt.size(), session.loadSeconds);
   else if (isatty(STDERR_FILENO))
-    printSummary(*generation);
+    printSummary(*generation, session);
   return 0;
 }
 

@@ -118,6 +118,42 @@ int main(int argc, char **argv) {
     run = command(exec, execFlags);
   });
 
+  BenchFlags benchFlags;
+  CLI::App *benchApp =
+      app.add_subcommand("bench", "Measures how fast the pair is");
+  addDeviceFlags(*benchApp, benchFlags);
+  addPromptFlags(*benchApp, benchFlags.prompt, /*withIds=*/true);
+  benchApp->add_option("--scenario", benchFlags.scenario,
+                       "Lengths of prompt and answer, as 64/128,2048/256");
+  benchApp
+      ->add_option("-n,--max-tokens", benchFlags.maxNewTokens,
+                   "Tokens behind a prompt without --scenario")
+      ->check(CLI::Range(1u, 1u << 30))
+      ->capture_default_str();
+  benchApp
+      ->add_option("--repeat", benchFlags.repeats,
+                   "Runs of each kind; medians are printed")
+      ->check(CLI::Range(1u, 1000u))
+      ->capture_default_str();
+  benchApp->add_flag("--json", benchFlags.json, "Print one JSON object");
+  benchApp->callback([&] {
+    problem = missing(benchFlags.artifact, nullptr);
+    run = command(bench, benchFlags);
+  });
+
+  InspectFlags inspectFlags;
+  CLI::App *inspectApp =
+      app.add_subcommand("inspect", "What an artefact holds");
+  inspectApp->add_option("artifact", inspectFlags.artifact,
+                         "The compiled pair (.tandem)");
+  inspectApp->add_flag("--deep", inspectFlags.deep,
+                       "Also verify the hash of the weights");
+  inspectApp->add_flag("--json", inspectFlags.json, "Print a JSON object");
+  inspectApp->callback([&] {
+    problem = missing(inspectFlags.artifact, nullptr);
+    run = command(inspect, inspectFlags);
+  });
+
   TokenizeFlags tokenizeFlags;
   CLI::App *tokenizeApp =
       app.add_subcommand("tokenize", "The token ids of a text");

@@ -1,0 +1,157 @@
+//===- Bench.cpp - How fast a pair is -------------------------------------===//
+
+#include "runtime/Bench.h"
+
+#include "runtime/Speculator.h"
+#include "runtime/WeightTraffic.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace tandem {
+
+namespace {
+
+/// Lets all tokens pass.
+class NullSink final : public TokenSink {
+public:
+  bool token(uint32_t) override { return true; }
+  bool keepGoing() override { return true; }
+};
+
+/// Hands everything on to another device and measures the programs.
+class TimingDevice final : public Device {
+public:
+  TimingDevice(Device &device, size_t programs)
+      : seconds(programs), device(device) {}
+
+  Status reset() override { return device.reset(); }
+  Status run(uint32_t program) override {
+    auto begin = std::chrono::steady_clock::now();
+    TANDEM_RETURN_IF_ERROR(device.run(program));
+    // Reading nothing waits all the same.
+    TANDEM_RETURN_IF_ERROR(device.read(0, {}));
+    std::chrono::duration<double> duration =
+        std::chrono::steady_clock::now() - begin;
+    seconds[program] += duration.count();
+    return Status();
+  }
+  Status write(uint32_t port, std::span<const std::byte> data) override {
+    return device.write(port, data);
+  }
+  Status read(uint32_t port, std::span<std::byte> data) override {
+    return device.read(port, data);
+  }
+
+  /// By program index.
+  std::vector<double> seconds;
+
+private:
+  Device &device;
+};
+
+double median(std::vector<double> values) {
+  auto middle = values.begin() + ptrdiff_t(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// Rounds of a text.
+size_t countRounds(const Generation &generation, bool useDrafter) {
+  return useDrafter ? generation.acceptLengths.size()
+                    : generation.ids.size() - 1;
+}
+
+class Bencher {
+public:
+  Bencher(const Artifact &artifact, Device &device,
+          std::span<const uint32_t> prompt, const BenchOptions &options)
+      : artifact(artifact), device(device), prompt(prompt), options(options) {}
+
+  StatusOr<BenchResult> run() {
+    BenchResult result;
+    result.promptTokens = uint32_t(prompt.size());
+    result.newTokens = options.newTokens;
+    bool hasDrafter =
+        artifact.root().loop() && artifact.root().loop()->draft() >= 0;
+    std::vector<uint32_t> ids;
+    if (hasDrafter) {
+      TANDEM_ASSIGN_OR_RETURN(result.speculative, runSide(true, result));
+      ids = lastIds;
+    }
+    TANDEM_ASSIGN_OR_RETURN(result.plain, runSide(false, result));
+    result.sameIds = !hasDrafter || ids == lastIds;
+    return result;
+  }
+
+private:
+  const Artifact &artifact;
+  Device &device;
+  std::span<const uint32_t> prompt;
+  const BenchOptions &options;
+  std::vector<uint32_t> lastIds;
+
+  StatusOr<Generation> write(Device &on, bool useDrafter) {
+    TANDEM_ASSIGN_OR_RETURN(Speculator speculator,
+                            Speculator::create(artifact, on));
+    GenerateOptions generate;
+    generate.maxNewTokens = options.newTokens;
+    generate.ignoreStopTokens = true;
+    generate.useDrafter = useDrafter;
+    NullSink sink;
+    return speculator.generate(prompt, generate, sink);
+  }
+
+  StatusOr<BenchSide> runSide(bool useDrafter, BenchResult &result) {
+    BenchSide side;
+    std::vector<double> prefill, decode;
+    Generation last;
+    for (unsigned repeat = 0; repeat < options.repeats; ++repeat) {
+      TANDEM_ASSIGN_OR_RETURN(last, write(device, useDrafter));
+      prefill.push_back(last.prefillSeconds);
+      decode.push_back(last.decodeSeconds);
+    }
+    lastIds = last.ids;
+    if (useDrafter || artifact.root().loop()->draft() < 0)
+      result.prefillSeconds = median(prefill);
+    result.newTokens = uint32_t(last.ids.size());
+    side.weightBytesPerRound = weightBytesPerRound(artifact, useDrafter);
+    side.meanAcceptLength = last.meanAcceptLength();
+    size_t rounds = countRounds(last, useDrafter);
+    last.decodeSeconds = median(decode);
+    side.tokensPerSecond = last.tokensPerSecond();
+    if (rounds == 0)
+      return side;
+    side.roundSeconds = last.decodeSeconds / double(rounds);
+
+    TimingDevice timing(device, artifact.root().programs()->size());
+    TANDEM_ASSIGN_OR_RETURN(last, write(timing, useDrafter));
+    const artifact::Loop &loop = *artifact.root().loop();
+    std::vector<int32_t> programs = {loop.step()};
+    if (useDrafter)
+      programs = {loop.draft(), loop.verify(), loop.accept()};
+    for (int32_t program : programs)
+      side.programSeconds.emplace_back(
+          artifact.root().programs()->Get(uint32_t(program))->name()->str(),
+          timing.seconds[size_t(program)] / double(rounds));
+    return side;
+  }
+};
+
+} // namespace
+
+StatusOr<BenchResult> bench(const Artifact &artifact, Device &device,
+                            std::span<const uint32_t> prompt,
+                            const BenchOptions &options) {
+  assert(options.repeats >= 1 && options.newTokens >= 1);
+  return Bencher(artifact, device, prompt, options).run();
+}
+
+std::vector<uint32_t> repeatIds(std::span<const uint32_t> ids, size_t length) {
+  std::vector<uint32_t> result(length);
+  for (size_t index = 0; index < length; ++index)
+    result[index] = ids[index % ids.size()];
+  return result;
+}
+
+} // namespace tandem

@@ -1,0 +1,20 @@
+//===- WeightTraffic.h - Bytes a program reads ------------------*- C++ -*-===//
+
+#ifndef TANDEM_RUNTIME_WEIGHTTRAFFIC_H
+#define TANDEM_RUNTIME_WEIGHTTRAFFIC_H
+
+#include "runtime/Artifact.h"
+
+namespace tandem {
+
+/// Bytes of weights that one run of program \p program reads: those of all its
+/// launches, except the tables of embeddings, of which a launch reads a few
+/// rows only. With one row this is what bounds the speed of a program.
+uint64_t weightBytesRead(const Artifact &artifact, uint32_t program);
+
+/// The sum for one round of the loop: draft and verify, or step.
+uint64_t weightBytesPerRound(const Artifact &artifact, bool withDrafter);
+
+} // namespace tandem
+
+#endif // TANDEM_RUNTIME_WEIGHTTRAFFIC_H

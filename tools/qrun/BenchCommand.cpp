@@ -1,0 +1,193 @@
+//===- BenchCommand.cpp - qrun bench --------------------------------------===//
+
+#include "tools/qrun/Commands.h"
+
+#include "runtime/Bench.h"
+#include "runtime/cpu/ReadBandwidth.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+namespace tandem::qrun {
+
+namespace {
+
+struct Scenario {
+  uint32_t promptTokens;
+  uint32_t newTokens;
+};
+
+/// What bench writes about when it is given no prompt.
+constexpr std::string_view builtInText =
+    "The cable ferry crosses the river every half hour. It was built when the "
+    "road on the other side was still a path, and it has needed new ropes "
+    "twice since then. In winter, when ice drifts down from the hills, the "
+    "ferryman waits and mends nets.\n";
+
+} // namespace
+
+/// Parses "64/128,2048/256".
+static StatusOr<std::vector<Scenario>> parseScenarios(std::string_view text) {
+  std::vector<Scenario> result;
+  while (true) {
+    std::string_view item = text.substr(0, text.find(','));
+    Scenario scenario = {};
+    const char *end = item.data() + item.size();
+    auto prompt = std::from_chars(item.data(), end, scenario.promptTokens);
+    bool good =
+        prompt.ec == std::errc() && prompt.ptr != end && *prompt.ptr == '/';
+    if (good) {
+      auto answer = std::from_chars(prompt.ptr + 1, end, scenario.newTokens);
+      good = answer.ec == std::errc() && answer.ptr == end &&
+             scenario.promptTokens > 0 && scenario.newTokens > 0;
+    }
+    if (!good)
+      return invalidArgument("--scenario: '", item,
+                             "' is not of the form PROMPT/ANSWER, as 64/128");
+    result.push_back(scenario);
+    if (item.size() == text.size())
+      return result;
+    text.remove_prefix(item.size() + 1);
+  }
+}
+
+/// Ids to make prompts of.
+static StatusOr<std::vector<uint32_t>> sourceIds(const BenchFlags &flags,
+                                                 const Session &session) {
+  bool given =
+      flags.prompt.text || flags.prompt.textFile || flags.prompt.idsFile;
+  if (!session.artifact.root().tokenizer() && !given) {
+    // Any ids do: without text nobody reads the answer.
+    std::vector<uint32_t> ids(251);
+    for (uint32_t index = 0; index < ids.size(); ++index)
+      ids[index] = index * 7919 % session.artifact.root().loop()->vocabulary();
+    return ids;
+  }
+  if (flags.prompt.idsFile)
+    return readPrompt(flags.prompt, nullptr);
+  TANDEM_ASSIGN_OR_RETURN(Tokenizer tokenizer,
+                          makeTokenizer(session.artifact, flags.artifact));
+  if (!given)
+    return tokenizer.encode(builtInText);
+  return readPrompt(flags.prompt, &tokenizer);
+}
+
+static nlohmann::ordered_json toJson(const BenchSide &side, double bandwidth) {
+  nlohmann::ordered_json programs = nlohmann::ordered_json::object();
+  for (const auto &[name, seconds] : side.programSeconds)
+    programs[name] = seconds * 1e3;
+  return {{"tokens_per_s", side.tokensPerSecond},
+          {"mean_accept_length", side.meanAcceptLength},
+          {"round_ms", side.roundSeconds * 1e3},
+          {"program_ms", programs},
+          {"weight_bytes_per_round", side.weightBytesPerRound},
+          {"gb_per_s", side.bytesPerSecond() / 1e9},
+          {"bandwidth_share", side.bytesPerSecond() / bandwidth}};
+}
+
+static nlohmann::ordered_json toJson(const BenchResult &result,
+                                     double bandwidth) {
+  nlohmann::ordered_json object = {{"prompt_tokens", result.promptTokens},
+                                   {"new_tokens", result.newTokens},
+                                   {"prefill_ms", result.prefillSeconds * 1e3},
+                                   {"same_ids", result.sameIds},
+                                   {"plain", toJson(result.plain, bandwidth)}};
+  if (result.speculative)
+    object["speculative"] = toJson(*result.speculative, bandwidth);
+  return object;
+}
+
+static void printSide(const char *name, const BenchSide &side,
+                      double bandwidth) {
+  std::printf("  %-12s %8.1f tokens/s  accept %5.2f  round %8.2f ms  "
+              "%7.1f MB  %6.2f GB/s (%.0f%%)\n",
+              name, side.tokensPerSecond, side.meanAcceptLength,
+              side.roundSeconds * 1e3, double(side.weightBytesPerRound) / 1e6,
+              side.bytesPerSecond() / 1e9,
+              side.bytesPerSecond() / bandwidth * 100);
+  std::printf("  %-12s", "");
+  for (const auto &[program, seconds] : side.programSeconds)
+    std::printf(" %s %.2f ms", program.c_str(), seconds * 1e3);
+  std::printf("\n");
+}
+
+static void printResult(const BenchResult &result, double bandwidth) {
+  std::printf("prompt %u, answer %u: prefill %.1f ms (%.0f tokens/s)\n",
+              result.promptTokens, result.newTokens,
+              result.prefillSeconds * 1e3,
+              result.promptTokens / result.prefillSeconds);
+  if (result.speculative)
+    printSide("speculative", *result.speculative, bandwidth);
+  printSide("plain", result.plain, bandwidth);
+  std::fflush(stdout);
+}
+
+Status bench(const BenchFlags &flags) {
+  std::string_view text = "64/128,2048/256,8192/256";
+  if (!flags.scenario.empty())
+    text = flags.scenario;
+  TANDEM_ASSIGN_OR_RETURN(std::vector<Scenario> scenarios,
+                          parseScenarios(text));
+  TANDEM_ASSIGN_OR_RETURN(Session session, load(flags));
+  if (!session.artifact.root().loop())
+    return invalidArgument(flags.artifact,
+                           ": holds a single function and cannot write text");
+  TANDEM_ASSIGN_OR_RETURN(std::vector<uint32_t> ids, sourceIds(flags, session));
+  if (ids.empty())
+    return invalidArgument("the prompt is empty");
+
+  // A prompt without scenarios is used as it is. Of the scenarios that nobody
+  // asked for, those that fit.
+  uint32_t context = session.artifact.root().loop()->max_context();
+  auto fits = [&](const Scenario &scenario) {
+    return uint64_t(scenario.promptTokens) + scenario.newTokens <= context;
+  };
+  bool given =
+      flags.prompt.text || flags.prompt.textFile || flags.prompt.idsFile;
+  if (flags.scenario.empty() && given)
+    scenarios = {{uint32_t(ids.size()), flags.maxNewTokens}};
+  else if (flags.scenario.empty())
+    std::erase_if(scenarios, std::not_fn(fits));
+  for (const Scenario &scenario : scenarios)
+    if (!fits(scenario))
+      return invalidArgument(flags.artifact, ": ", scenario.promptTokens, "/",
+                             scenario.newTokens, " needs a context of ",
+                             uint64_t(scenario.promptTokens) +
+                                 scenario.newTokens,
+                             " tokens, it was compiled for ", context);
+
+  unsigned threads = session.device->threads();
+  TANDEM_ASSIGN_OR_RETURN(double bandwidth,
+                          measureReadBandwidth(threads, uint64_t(1) << 30));
+  nlohmann::ordered_json results = nlohmann::ordered_json::array();
+  if (!flags.json)
+    std::printf("%u threads, memory read at %.1f GB/s\n", threads,
+                bandwidth / 1e9);
+  for (const Scenario &scenario : scenarios) {
+    BenchOptions options;
+    options.newTokens = scenario.newTokens;
+    options.repeats = flags.repeats;
+    auto result = tandem::bench(session.artifact, *session.device,
+                                repeatIds(ids, scenario.promptTokens), options);
+    if (!result.isOk())
+      return inFile(flags.artifact, result.status());
+    if (flags.json)
+      results.push_back(toJson(*result, bandwidth));
+    else
+      printResult(*result, bandwidth);
+    if (!result->sameIds)
+      return invalidFile(flags.artifact, ": with the drafter the ids of ",
+                         scenario.promptTokens, "/", scenario.newTokens,
+                         " are not the same as without");
+  }
+  if (flags.json) {
+    nlohmann::ordered_json object = {{"threads", threads},
+                                     {"read_gb_per_s", bandwidth / 1e9},
+                                     {"scenarios", std::move(results)}};
+    std::printf("%s\n", object.dump().c_str());
+  }
+  return Status();
+}
+
+} // namespace tandem::qrun

@@ -1,0 +1,208 @@
+//===- InspectCommand.cpp - qrun inspect ----------------------------------===//
+
+#include "tools/qrun/Commands.h"
+
+#include "runtime/WeightTraffic.h"
+
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace tandem::qrun {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// "" for a string that the file does not have.
+std::string textOf(const flatbuffers::String *string) {
+  return string ? string->str() : "";
+}
+
+std::vector<std::string> linesOf(
+    const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>> *list) {
+  std::vector<std::string> lines;
+  for (uint32_t index = 0; list && index < list->size(); ++index)
+    lines.push_back(list->Get(index)->str());
+  return lines;
+}
+
+/// The sizes of the artefact's memory, by kind.
+Json memoryOf(const Artifact &artifact) {
+  const artifact::Artifact &root = artifact.root();
+  uint64_t weights = 0, code = 0;
+  for (const artifact::Weight *weight : *root.weights())
+    weights += weight->data()->size();
+  for (const artifact::Image *image : *root.images())
+    code += image->data()->size();
+  std::map<std::string, uint64_t> caches;
+  for (const artifact::State *state : *root.states())
+    caches[state->kind()->str()] += state->size();
+  return {{"weights", weights},          {"code", code},
+          {"caches", root.state_size()}, {"caches_by_kind", caches},
+          {"arena", root.arena_size()},  {"ports", root.port_size()}};
+}
+
+Json programsOf(const Artifact &artifact) {
+  const artifact::Artifact &root = artifact.root();
+  Json programs = Json::array();
+  for (uint32_t index = 0; index < root.programs()->size(); ++index) {
+    const artifact::Program &program = *root.programs()->Get(index);
+    std::map<std::string, uint32_t> families;
+    for (const artifact::Launch *launch : *program.launches())
+      ++families[root.kernels()->Get(launch->kernel())->family()->str()];
+    auto portNames = [&](const flatbuffers::Vector<uint32_t> *ports) {
+      Json names = Json::array();
+      for (uint32_t port = 0; ports && port < ports->size(); ++port)
+        names.push_back(root.ports()->Get(ports->Get(port))->name()->str());
+      return names;
+    };
+    programs.push_back({{"name", program.name()->str()},
+                        {"inputs", portNames(program.inputs())},
+                        {"outputs", portNames(program.outputs())},
+                        {"launches", program.launches()->size()},
+                        {"launches_by_family", families},
+                        {"weight_bytes", weightBytesRead(artifact, index)}});
+  }
+  return programs;
+}
+
+Json portsOf(const Artifact &artifact) {
+  Json ports = Json::array();
+  for (const artifact::Port *port : *artifact.root().ports())
+    ports.push_back({{"name", port->name()->str()},
+                     {"element", EnumNameElementType(port->element())},
+                     {"shape", std::vector<uint32_t>(port->shape()->begin(),
+                                                     port->shape()->end())}});
+  return ports;
+}
+
+Json loopOf(const artifact::Loop &loop) {
+  std::vector<uint32_t> stops;
+  if (loop.stop_tokens())
+    stops.assign(loop.stop_tokens()->begin(), loop.stop_tokens()->end());
+  return {{"block", loop.block()},
+          {"drafter", loop.draft() >= 0},
+          {"chunk", loop.chunk()},
+          {"score_chunk", loop.score_chunk()},
+          {"max_context", loop.max_context()},
+          {"vocabulary", loop.vocabulary()},
+          {"stop_tokens", stops}};
+}
+
+Json describe(const Artifact &artifact) {
+  const artifact::Artifact &root = artifact.root();
+  Json object = {{"format", artifact.header().version()},
+                 {"arch", root.arch()->str()},
+                 {"activations", textOf(root.activations())}};
+  if (root.cpu())
+    object["cpu"] = {{"level", root.cpu()->level()->str()},
+                     {"features", linesOf(root.cpu()->features())}};
+  if (const artifact::Build *build = root.build())
+    object["build"] = {{"compiler_version", textOf(build->compiler_version())},
+                       {"command_line", textOf(build->command_line())},
+                       {"facts", linesOf(build->facts())},
+                       {"sources", linesOf(build->sources())}};
+  object["memory"] = memoryOf(artifact);
+  object["programs"] = programsOf(artifact);
+  object["ports"] = portsOf(artifact);
+  if (root.loop())
+    object["loop"] = loopOf(*root.loop());
+  if (const artifact::Tokenizer *tokenizer = root.tokenizer())
+    object["tokenizer"] = {
+        {"tokens", tokenizer->token_offsets()->size() - 1},
+        {"merges", tokenizer->merges()->size()},
+        {"added", tokenizer->added() ? tokenizer->added()->size() : 0}};
+  return object;
+}
+
+/// One line of `key  value`; nothing for an empty value.
+void printLine(const char *key, const std::string &value) {
+  if (!value.empty())
+    std::printf("%-13s %s\n", key, value.c_str());
+}
+
+std::string join(const Json &array, const char *separator) {
+  std::string text;
+  for (const Json &element : array)
+    text += (text.empty() ? "" : separator) +
+            (element.is_string() ? element.get<std::string>() : element.dump());
+  return text;
+}
+
+std::string bytesOf(const Json &number) {
+  return formatBytes(number.get<uint64_t>());
+}
+
+void printText(const Json &object) {
+  printLine("format", object["format"].dump());
+  printLine("arch", object["arch"]);
+  printLine("activations", object["activations"]);
+  if (object.contains("cpu"))
+    printLine("cpu features", join(object["cpu"]["features"], " "));
+  if (object.contains("build")) {
+    const Json &build = object["build"];
+    printLine("compiler", build["compiler_version"]);
+    printLine("command", build["command_line"]);
+    printLine("facts", join(build["facts"], "\n              "));
+    printLine("sources", join(build["sources"], "\n              "));
+  }
+  if (object.contains("tokenizer"))
+    printLine("tokenizer", object["tokenizer"]["tokens"].dump() + " tokens, " +
+                               object["tokenizer"]["merges"].dump() +
+                               " merges, " +
+                               object["tokenizer"]["added"].dump() + " added");
+  if (object.contains("loop")) {
+    const Json &loop = object["loop"];
+    printLine("loop", (loop["drafter"] ? "block " + loop["block"].dump()
+                                       : std::string("no drafter")) +
+                          ", prefill chunk " + loop["chunk"].dump() +
+                          ", context " + loop["max_context"].dump() +
+                          ", vocabulary " + loop["vocabulary"].dump() +
+                          ", stop tokens [" + join(loop["stop_tokens"], " ") +
+                          "]");
+  }
+
+  const Json &memory = object["memory"];
+  std::printf("\nmemory\n");
+  std::string kinds;
+  for (const auto &[kind, bytes] : memory["caches_by_kind"].items())
+    kinds += (kinds.empty() ? "  " : ", ") + kind + " " + bytesOf(bytes);
+  for (const char *part : {"weights", "code", "caches", "arena", "ports"})
+    std::printf("  %-11s %10s%s\n", part, bytesOf(memory[part]).c_str(),
+                part == std::string_view("caches") ? kinds.c_str() : "");
+
+  std::printf("\nprograms\n");
+  for (const Json &program : object["programs"]) {
+    std::string families;
+    for (const auto &[family, count] : program["launches_by_family"].items())
+      families += (families.empty() ? "" : ", ") + count.dump() + " " + family;
+    std::printf("  %-11s %10s of weights, %u launches: %s\n",
+                program["name"].get_ref<const std::string &>().c_str(),
+                bytesOf(program["weight_bytes"]).c_str(),
+                program["launches"].get<unsigned>(), families.c_str());
+  }
+}
+
+} // namespace
+
+Status inspect(const InspectFlags &flags) {
+  auto artifact = Artifact::open(flags.artifact);
+  if (!artifact.isOk())
+    return inFile(flags.artifact, artifact.status());
+  if (flags.deep)
+    QRUN_RETURN_IF_ERROR(flags.artifact, artifact->verifyBlobs());
+  Json object = describe(*artifact);
+  if (flags.deep)
+    object["blobs"] = "verified";
+  // Names come from checkpoints and may hold any bytes.
+  if (flags.json)
+    std::printf(
+        "%s\n",
+        object.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+  else
+    printText(object);
+  return Status();
+}
+
+} // namespace tandem::qrun
