@@ -1,0 +1,58 @@
+//===- ArtifactTables.h - A plan as the flatbuffer --------------*- C++ -*-===//
+//
+// The part of the serializer that is a walk: each op of the plan becomes the
+// table of runtime/Artifact.fbs that it is named after. Everything follows the
+// order of the module, so equal plans give equal bytes.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_CODEGEN_ARTIFACTTABLES_H
+#define TANDEM_CODEGEN_ARTIFACTTABLES_H
+
+#include "codegen/cpu/CpuCompiler.h"
+#include "models/TokenizerData.h"
+#include "runtime/Artifact_generated.h"
+
+#include <optional>
+
+namespace tandem::codegen {
+
+/// All that an artefact is made of, but the weights, which stay in their
+/// checkpoints.
+struct ArtifactContents {
+  /// A plan that plan-verify has passed.
+  mlir::ModuleOp plan;
+  CpuTarget target;
+  CpuImage image;
+  /// Type of the activations, as `--activations`.
+  std::string activations = "f32";
+  /// None for a single compiled function.
+  std::optional<models::TokenizerData> tokenizer;
+  /// For people; must not depend on when and where the compiler runs.
+  std::string compilerVersion;
+  std::string commandLine;
+  /// One line per source file; see SourceFiles.h.
+  std::vector<std::string> sources;
+};
+
+/// Where the large bytes lie, relative to the blob section.
+struct BlobLayout {
+  artifact::Blob image;
+  /// In the order of the `plan.weight`s.
+  std::vector<artifact::Blob> weights;
+  /// Bytes of the section.
+  uint64_t size = 0;
+
+  /// Puts the image and then the weights one behind the other.
+  explicit BlobLayout(const ArtifactContents &contents);
+};
+
+/// Builds the flatbuffer of \p contents. Errors: numbers that the file has no
+/// room for, a flatbuffer of 2 GiB or more.
+llvm::Error buildTables(const ArtifactContents &contents,
+                        const BlobLayout &layout,
+                        flatbuffers::FlatBufferBuilder &builder);
+
+} // namespace tandem::codegen
+
+#endif // TANDEM_CODEGEN_ARTIFACTTABLES_H

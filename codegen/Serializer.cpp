@@ -1,0 +1,202 @@
+//===- Serializer.cpp - A plan as a .tandem file --------------------------===//
+
+#include "codegen/Serializer.h"
+#include "codegen/WeightPacker.h"
+#include "dialects/lm/LmDialect.h"
+#include "dialects/plan/PlanOps.h"
+#include "runtime/KernelAbi.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/MathExtras.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+using namespace llvm;
+using namespace tandem;
+using namespace tandem::codegen;
+using artifact::FileHeader;
+using models::Checkpoint;
+using models::TensorView;
+
+namespace {
+
+/// The tables start behind the header, the blobs at a page of their own, so
+/// that they can be mapped.
+constexpr uint64_t kTablesOffset = sizeof(FileHeader);
+constexpr uint64_t kPageSize = 4096;
+
+/// The checkpoints of a module, opened when they are first asked for.
+class CheckpointSet {
+public:
+  explicit CheckpointSet(mlir::ModuleOp module)
+      : directories(module->getAttrOfType<mlir::DictionaryAttr>(
+            lm::LmDialect::kCheckpointsAttrName)) {}
+
+  Expected<const Checkpoint *> get(StringRef name) {
+    auto opened = checkpoints.find(name);
+    if (opened != checkpoints.end())
+      return &opened->second;
+    auto directory = directories ? directories.getAs<mlir::StringAttr>(name)
+                                 : mlir::StringAttr();
+    if (!directory)
+      return createStringError("the module attribute " +
+                               lm::LmDialect::kCheckpointsAttrName +
+                               " names no checkpoint '" + name + "'");
+    Expected<Checkpoint> checkpoint = Checkpoint::open(directory.getValue());
+    if (!checkpoint)
+      return checkpoint.takeError();
+    return &checkpoints.try_emplace(name, std::move(*checkpoint)).first->second;
+  }
+
+private:
+  mlir::DictionaryAttr directories;
+  StringMap<Checkpoint> checkpoints;
+};
+
+/// A weight and the tensors it is made from.
+struct PackedWeight {
+  plan::PackingAttrInterface packing;
+  SmallVector<const TensorView *, 2> sources;
+};
+
+/// Writes an artefact front to back; the header comes last, so that what is
+/// not finished is no artefact.
+class ArtifactWriter {
+public:
+  ArtifactWriter(const ArtifactContents &contents, OutputFile &file,
+                 WeightProgress progress)
+      : contents(contents), plan(contents.plan), checkpoints(plan),
+        layout(contents), file(file), progress(progress) {
+    XXH3_64bits_reset(&blobHash);
+  }
+
+  Expected<uint64_t> write();
+
+private:
+  Error resolveWeights();
+  Error writeBlobs();
+  void writeBytes(ArrayRef<uint8_t> bytes);
+  void startBlob(const artifact::Blob &blob);
+
+  const ArtifactContents &contents;
+  mlir::ModuleOp plan;
+  CheckpointSet checkpoints;
+  BlobLayout layout;
+  OutputFile &file;
+  WeightProgress progress;
+
+  std::vector<PackedWeight> weights;
+  /// Bytes of the blob section that are written, and their hash.
+  uint64_t blobBytes = 0;
+  // XXH3 wants its state aligned to 64 bytes, which its type asks for.
+  XXH3_state_t blobHash;
+};
+
+} // namespace
+
+Error ArtifactWriter::resolveWeights() {
+  for (auto weight : plan.getOps<plan::WeightOp>()) {
+    PackedWeight &packed = weights.emplace_back();
+    packed.packing = weight.getPacking();
+    for (auto source : weight.getSources().getAsRange<mlir::StringAttr>()) {
+      Expected<const Checkpoint *> checkpoint =
+          checkpoints.get(weight.getCheckpoint());
+      if (!checkpoint)
+        return checkpoint.takeError();
+      const TensorView *tensor = (*checkpoint)->find(source.getValue());
+      if (!tensor)
+        return createStringError((*checkpoint)->getDirectory() +
+                                 ": has no tensor '" + source.getValue() + "'");
+      packed.sources.push_back(tensor);
+    }
+    if (Error error = checkSources(packed.packing, packed.sources))
+      return error;
+  }
+  return Error::success();
+}
+
+void ArtifactWriter::writeBytes(ArrayRef<uint8_t> bytes) {
+  file.os().write(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+  XXH3_64bits_update(&blobHash, bytes.data(), bytes.size());
+  blobBytes += bytes.size();
+}
+
+void ArtifactWriter::startBlob(const artifact::Blob &blob) {
+  static constexpr uint8_t zeros[64] = {};
+  assert(blob.offset() - blobBytes < sizeof(zeros));
+  writeBytes(ArrayRef(zeros, blob.offset() - blobBytes));
+}
+
+Error ArtifactWriter::writeBlobs() {
+  startBlob(layout.image);
+  writeBytes(arrayRefFromStringRef(StringRef(
+      contents.image.sharedObject.data(), contents.image.sharedObject.size())));
+
+  uint64_t total = 0, done = 0;
+  for (const artifact::Blob &blob : layout.weights)
+    total += blob.size();
+  for (auto [packed, blob] : zip_equal(weights, layout.weights)) {
+    startBlob(blob);
+    Error error = packWeight(packed.packing, packed.sources,
+                             [&](ArrayRef<uint8_t> bytes) {
+                               writeBytes(bytes);
+                               done += bytes.size();
+                               progress(done, total);
+                               return file.check();
+                             });
+    if (error)
+      return error;
+  }
+  assert(blobBytes == layout.size);
+  return Error::success();
+}
+
+/// XXH3 of the header with both hashes zero, followed by the tables.
+static uint64_t hashTables(const FileHeader &header, ArrayRef<uint8_t> tables) {
+  XXH3_state_t state;
+  XXH3_64bits_reset(&state);
+  XXH3_64bits_update(&state, &header, sizeof(header));
+  XXH3_64bits_update(&state, tables.data(), tables.size());
+  return XXH3_64bits_digest(&state);
+}
+
+Expected<uint64_t> ArtifactWriter::write() {
+  if (Error error = resolveWeights())
+    return std::move(error);
+  flatbuffers::FlatBufferBuilder builder;
+  if (Error error = buildTables(contents, layout, builder))
+    return createStringError(file.getPath() + ": " +
+                             toString(std::move(error)));
+  ArrayRef<uint8_t> tables(builder.GetBufferPointer(), builder.GetSize());
+  uint64_t blobOffset = alignTo(kTablesOffset + tables.size(), kPageSize);
+  uint64_t fileSize = blobOffset + layout.size;
+  if (Error error = file.reserve(fileSize))
+    return std::move(error);
+
+  raw_fd_ostream &os = file.os();
+  os.write_zeros(kTablesOffset);
+  os.write(reinterpret_cast<const char *>(tables.data()), tables.size());
+  os.write_zeros(blobOffset - kTablesOffset - tables.size());
+  if (Error error = writeBlobs())
+    return std::move(error);
+
+  auto makeHeader = [&](uint64_t hash, uint64_t blobsHash) {
+    return FileHeader(TANDEM_MAGIC, TANDEM_ARTIFACT_VERSION, /*flags=*/0,
+                      kTablesOffset, tables.size(), blobOffset, layout.size,
+                      hash, blobsHash);
+  };
+  FileHeader header = makeHeader(hashTables(makeHeader(0, 0), tables),
+                                 XXH3_64bits_digest(&blobHash));
+  os.pwrite(reinterpret_cast<const char *>(&header), sizeof(header), 0);
+  if (Error error = file.check())
+    return std::move(error);
+  return fileSize;
+}
+
+Expected<uint64_t> codegen::writeArtifact(const ArtifactContents &contents,
+                                          OutputFile &file,
+                                          WeightProgress progress) {
+  return ArtifactWriter(contents, file, progress).write();
+}
