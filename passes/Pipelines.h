@@ -21,8 +21,8 @@ void buildFusionPipeline(mlir::OpPassManager &manager);
 /// Lowerings on `lm`: diffusion step, sliding windows, the loop.
 void buildLoweringPipeline(mlir::OpPassManager &manager);
 
-/// `lm` to `plan`: kernels, launches, memory.
-void buildPlanPipeline(mlir::OpPassManager &manager);
+/// `lm` to `plan` for `arch` (as `--arch`): kernels, launches, memory.
+void buildPlanPipeline(mlir::OpPassManager &manager, llvm::StringRef arch);
 
 /// Makes the four phases known to `qopt` as `--tandem-import-pipeline`,
 /// `--tandem-fusion-pipeline`, `--tandem-lowering-pipeline` and

@@ -10,7 +10,7 @@
 #include "mlir/Transforms/Passes.h"
 
 int main(int argc, char **argv) {
-  tandem::registerPasses();
+  tandem::registerTandemPasses();
   tandem::registerPipelines();
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
