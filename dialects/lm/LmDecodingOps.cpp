@@ -23,6 +23,15 @@ LogicalResult ArgmaxOp::verify() {
   return success();
 }
 
+static LogicalResult verifyMaskToken(Operation *op, uint32_t bits) {
+  auto token = static_cast<int32_t>(bits);
+  if (token < 0)
+    return op->emitOpError(
+               "expects a mask token that is not negative, but got ")
+           << token;
+  return success();
+}
+
 LogicalResult DenoiseOp::verify() {
   int64_t size = getSize(), steps = getSteps();
   // (C1)
@@ -42,10 +51,7 @@ LogicalResult DenoiseOp::verify() {
   if (getCaches().getTypes() != getNewCaches().getTypes())
     return emitOpError("expects caches to keep their types");
   // (C5)
-  if (static_cast<int32_t>(getMaskToken()) < 0)
-    return emitOpError("expects a mask token that is not negative, but got ")
-           << static_cast<int32_t>(getMaskToken());
-  return success();
+  return verifyMaskToken(*this, getMaskToken());
 }
 
 LogicalResult DenoiseOp::verifyRegions() {
@@ -62,6 +68,11 @@ LogicalResult DenoiseOp::verifyRegions() {
   return success();
 }
 
+LogicalResult MaskBlockOp::verify() {
+  // (C1)
+  return verifyMaskToken(*this, getMaskToken());
+}
+
 LogicalResult UnmaskOp::verify() {
   // (C1)
   if (rows(getLogits()) != rows(getBlock()) - 1)
@@ -71,7 +82,8 @@ LogicalResult UnmaskOp::verify() {
   if (static_cast<int64_t>(getFill()) <= 0)
     return emitOpError("expects to fill at least one slot, but got ")
            << static_cast<int64_t>(getFill());
-  return success();
+  // (C3)
+  return verifyMaskToken(*this, getMaskToken());
 }
 
 LogicalResult ConcatTokensOp::verify() {
@@ -99,12 +111,11 @@ LogicalResult SpeculateOp::verify() {
            << (present ? "at least 2" : "1 without a drafter") << ", but got "
            << block;
   // (C3)
-  for (int64_t size :
-       {static_cast<int64_t>(getChunk()), static_cast<int64_t>(getScoreChunk()),
-        static_cast<int64_t>(getMaxContext()),
-        static_cast<int64_t>(getVocabulary())})
-    if (size <= 0)
-      return emitOpError("expects positive sizes, but got ") << size;
+  for (uint64_t size : {getBlock(), getChunk(), getScoreChunk(),
+                        getMaxContext(), getVocabulary()})
+    if (!areSaneSizes(static_cast<int64_t>(size)))
+      return emitOpError("expects sizes between 1 and 2^24, but got ")
+             << static_cast<int64_t>(size);
   // (C4)
   for (int32_t token : getStopTokens())
     if (token < 0 || token >= static_cast<int64_t>(getVocabulary()))

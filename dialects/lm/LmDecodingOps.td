@@ -97,10 +97,14 @@ def Lm_MaskBlockOp : Lm_Op<"mask_block", [Pure]> {
     ```mlir
     %block = lm.mask_block %anchor {mask_token = 999 : i32} : tensor<16xi32>
     ```
+
+    Constraints:
+    - (C1) mask_token is not negative.
   }];
   let arguments = (ins Lm_Scalar:$anchor, I32Attr:$mask_token);
   let results = (outs Lm_Tokens:$result);
   let assemblyFormat = "$anchor attr-dict `:` type($result)";
+  let hasVerifier = 1;
 }
 
 def Lm_UnmaskOp : Lm_Op<"unmask", [Pure, AllTypesMatch<["block", "result"]>]> {
@@ -119,6 +123,7 @@ def Lm_UnmaskOp : Lm_Op<"unmask", [Pure, AllTypesMatch<["block", "result"]>]> {
     Constraints:
     - (C1) there is one row of logits per slot behind the anchor.
     - (C2) fill is positive.
+    - (C3) mask_token is not negative.
   }];
   let arguments = (ins Lm_Tokens:$block, Lm_Rows:$logits, I32Attr:$mask_token,
                        I64Attr:$fill);
@@ -207,7 +212,7 @@ def Lm_SpeculateOp
     Constraints:
     - (C1) every program is a function of the module.
     - (C2) context, draft, verify and accept are given together, with a block of at least 2; without them the block is 1.
-    - (C3) sizes are positive.
+    - (C3) sizes are between 1 and 2^24.
     - (C4) stop tokens are inside the vocabulary.
   }];
   let arguments = (ins FlatSymbolRefAttr:$prefill, FlatSymbolRefAttr:$step,

@@ -33,6 +33,16 @@ void LmDialect::initialize() {
       >();
 }
 
+bool tandem::lm::areSaneSizes(ArrayRef<int64_t> sizes) {
+  int64_t elements = 1;
+  for (int64_t size : sizes) {
+    if (size <= 0 || size > kMaxSize || elements > kMaxElements / size)
+      return false;
+    elements *= size;
+  }
+  return true;
+}
+
 //===----------------------------------------------------------------------===//
 // Attributes of functions and modules
 //===----------------------------------------------------------------------===//
@@ -114,8 +124,9 @@ LogicalResult GroupedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                   int64_t bits, int64_t group) {
   if (bits != 4 && bits != 8)
     return emitError() << "expects 4 or 8 bits, but got " << bits;
-  if (group <= 0)
-    return emitError() << "expects a positive group, but got " << group;
+  if (!areSaneSizes(group))
+    return emitError() << "expects a group between 1 and 2^24, but got "
+                       << group;
   return success();
 }
 
@@ -126,9 +137,9 @@ LogicalResult GroupedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 LogicalResult KvCacheType::verify(function_ref<InFlightDiagnostic()> emitError,
                                   int64_t slots, int64_t heads, int64_t dim,
                                   Type elementType, bool ring) {
-  if (slots <= 0 || heads <= 0 || dim <= 0)
-    return emitError() << "expects positive slots, heads and dimension, but "
-                          "got "
+  if (!areSaneSizes({slots, heads, dim}))
+    return emitError() << "expects slots, heads and dimension between 1 and "
+                          "2^24, but got "
                        << slots << ", " << heads << " and " << dim;
   if (!elementType.isF32() && !elementType.isBF16())
     return emitError() << "expects f32 or bf16 elements, but got "
@@ -163,9 +174,9 @@ void KvCacheType::print(AsmPrinter &printer) const {
 LogicalResult
 ConvCacheType::verify(function_ref<InFlightDiagnostic()> emitError,
                       int64_t taps, int64_t channels, int64_t pending) {
-  if (taps < 2 || channels <= 0 || pending <= 0)
-    return emitError() << "expects at least 2 taps, and positive channels and "
-                          "pending rows, but got "
+  if (taps < 2 || !areSaneSizes({taps, channels, pending}))
+    return emitError() << "expects at least 2 taps, and channels and pending "
+                          "rows between 1 and 2^24, but got "
                        << taps << ", " << channels << " and " << pending;
   return success();
 }
@@ -174,10 +185,11 @@ LogicalResult
 DeltaCacheType::verify(function_ref<InFlightDiagnostic()> emitError,
                        int64_t heads, int64_t keyHeads, int64_t keyDim,
                        int64_t valueDim, int64_t pending) {
-  if (heads <= 0 || keyHeads <= 0 || keyDim <= 0 || valueDim <= 0 ||
-      pending <= 0)
-    return emitError() << "expects positive sizes, but got " << heads << ", "
-                       << keyHeads << ", " << keyDim << ", " << valueDim
+  if (!areSaneSizes({heads, keyDim, valueDim}) ||
+      !areSaneSizes({pending, heads, valueDim}) ||
+      !areSaneSizes({pending, keyHeads, keyDim}))
+    return emitError() << "expects sizes between 1 and 2^24, but got " << heads
+                       << ", " << keyHeads << ", " << keyDim << ", " << valueDim
                        << " and " << pending;
   if (heads % keyHeads != 0)
     return emitError() << "expects key heads that divide the " << heads

@@ -14,6 +14,19 @@
 
 #include "dialects/lm/LmDialect.h.inc"
 
+namespace tandem::lm {
+
+/// The largest size of a dimension, and the largest number of elements: sums
+/// and products of sizes never leave 64 bits.
+inline constexpr int64_t kMaxSize = int64_t(1) << 24;
+inline constexpr int64_t kMaxElements = int64_t(1) << 40;
+
+/// Whether every size is between 1 and kMaxSize and their product at most
+/// kMaxElements.
+bool areSaneSizes(llvm::ArrayRef<int64_t> sizes);
+
+} // namespace tandem::lm
+
 #define GET_ATTRDEF_CLASSES
 #include "dialects/lm/LmAttrs.h.inc"
 

@@ -14,24 +14,32 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 class Lm_Op<string mnemonic, list<Trait> traits = []>
     : Op<Lm_Dialect, mnemonic, traits>;
 
+/// What every verifier may assume: sizes that are known, positive and small
+/// enough to add and multiply, and no encoding.
+def Lm_SaneShapePred : And<[
+    HasStaticShapePred,
+    CPred<"::tandem::lm::areSaneSizes("
+          "::llvm::cast<::mlir::RankedTensorType>($_self).getShape())">,
+    CPred<"!::llvm::cast<::mlir::RankedTensorType>($_self).getEncoding()">]>;
+
 /// Activations: rows x columns.
-def Lm_Rows : ConfinedType<2DTensorOf<[F32, BF16]>, [HasStaticShapePred],
+def Lm_Rows : ConfinedType<2DTensorOf<[F32, BF16]>, [Lm_SaneShapePred],
                            "rows x columns of f32 or bf16">;
 
 /// One token id per row.
-def Lm_Tokens : ConfinedType<1DTensorOf<[I32]>, [HasStaticShapePred],
+def Lm_Tokens : ConfinedType<1DTensorOf<[I32]>, [Lm_SaneShapePred],
                              "one i32 token id per row">;
 
 /// A weight in floating point.
-def Lm_Dense : ConfinedType<TensorOf<[F32, BF16, F16]>, [HasStaticShapePred],
+def Lm_Dense : ConfinedType<TensorOf<[F32, BF16, F16]>, [Lm_SaneShapePred],
                             "a dense weight">;
 
 /// A weight matrix in floating point.
 def Lm_Matrix : ConfinedType<2DTensorOf<[F32, BF16, F16]>,
-                             [HasStaticShapePred], "a dense weight matrix">;
+                             [Lm_SaneShapePred], "a dense weight matrix">;
 
 /// Packed codes: rows x 32-bit words.
-def Lm_Codes : ConfinedType<2DTensorOf<[I32]>, [HasStaticShapePred],
+def Lm_Codes : ConfinedType<2DTensorOf<[I32]>, [Lm_SaneShapePred],
                             "packed codes, rows x words">;
 
 /// A position or a count that is known at run time.

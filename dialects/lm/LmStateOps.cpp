@@ -51,13 +51,14 @@ LogicalResult AttentionOp::verify() {
   KvCacheType cache = getCache().getType();
   // (C1)
   int64_t width = cache.getHeads() * cache.getDim();
-  if (columns(getQuery()) == 0 || columns(getQuery()) % width != 0)
+  if (columns(getQuery()) % width != 0)
     return emitOpError("expects query columns that are a multiple of ")
            << width << ", but got " << columns(getQuery());
   // (C2)
   std::optional<int64_t> window = getWindow();
-  if (window && *window <= 0)
-    return emitOpError("expects a positive window, but got ") << *window;
+  if (window && !areSaneSizes(*window))
+    return emitOpError("expects a window between 1 and 2^24, but got ")
+           << *window;
   // (C3)
   if (cache.getRing()) {
     if (!window)

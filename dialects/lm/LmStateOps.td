@@ -89,7 +89,7 @@ def Lm_AttentionOp
 
     Constraints:
     - (C1) the columns of the query are a multiple of `heads * dim`.
-    - (C2) a window is positive.
+    - (C2) a window is between 1 and 2^24.
     - (C3) a ring needs a window and at least `window + rows - 1` slots.
     - (C4) the query has the element type of the cache.
   }];

@@ -98,8 +98,7 @@ static LogicalResult verifyNorm(Operation *op, Value input, Value weight,
                                 const APFloat &eps) {
   // (C1)
   auto type = tensorType(weight);
-  if (type.getRank() != 1 || type.getDimSize(0) == 0 ||
-      columns(input) % type.getDimSize(0) != 0)
+  if (type.getRank() != 1 || columns(input) % type.getDimSize(0) != 0)
     return op->emitOpError("expects a vector of weights whose length divides ")
            << columns(input) << " columns, but got " << type;
   // (C2)

@@ -43,13 +43,23 @@ LogicalResult PlanDialect::verifyOperationAttribute(Operation *op,
   if (name == kArenaSizeAttrName || name == kStateSizeAttrName ||
       name == kPortSizeAttrName) {
     auto size = dyn_cast<IntegerAttr>(attribute.getValue());
-    if (!size || size.getInt() < 0)
+    if (!size || !size.getType().isInteger(64) || size.getInt() < 0)
       return op->emitError()
              << "expects '" << name << "' to be a number of bytes, but got "
              << attribute.getValue();
     return success();
   }
   return op->emitError() << "does not know the attribute '" << name << "'";
+}
+
+bool tandem::plan::isPlainMemory(MemRefType type) {
+  int64_t elements = 1;
+  for (int64_t size : type.getShape()) {
+    if (size <= 0 || elements > kMaxElements / size)
+      return false;
+    elements *= size;
+  }
+  return type.getLayout().isIdentity() && !type.getMemorySpace();
 }
 
 //===----------------------------------------------------------------------===//
@@ -141,7 +151,8 @@ RopeTableAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return failure();
   if (dims % 2 != 0)
     return emitError() << "expects an even number of dims, but got " << dims;
-  if (!theta.getType().isF64() || !(theta.getValueAsDouble() > 0))
+  if (!theta.getType().isF64() || !theta.getValue().isFinite() ||
+      !(theta.getValueAsDouble() > 0))
     return emitError() << "expects a positive f64 theta, but got " << theta;
   return success();
 }

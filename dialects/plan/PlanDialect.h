@@ -17,6 +17,18 @@
 
 #include "dialects/plan/PlanInterfaces.h.inc"
 
+namespace tandem::plan {
+
+/// The largest offset, and the largest number of elements of a memory: their
+/// sums and the bytes they stand for never leave 64 bits.
+inline constexpr int64_t kMaxElements = int64_t(1) << 48;
+
+/// Whether `type` has known, positive sizes, at most kMaxElements elements, and
+/// lies row by row in the one memory there is.
+bool isPlainMemory(mlir::MemRefType type);
+
+} // namespace tandem::plan
+
 #define GET_ATTRDEF_CLASSES
 #include "dialects/plan/PlanAttrs.h.inc"
 

@@ -17,22 +17,15 @@ static LogicalResult verifyOffset(Operation *op,
   if (!offset)
     return success();
   auto value = static_cast<int64_t>(*offset);
-  if (value < 0 || value % 64 != 0)
-    return op->emitOpError("expects an offset that is a multiple of 64, but "
-                           "got ")
+  if (value < 0 || value > kMaxElements || value % 64 != 0)
+    return op->emitOpError("expects an offset that is a multiple of 64 up to "
+                           "2^48, but got ")
            << value;
   return success();
 }
 
 LogicalResult PortOp::verify() {
   // (C1)
-  Type element = cast<MemRefType>(getResult().getType()).getElementType();
-  if (!element.isF32() && !element.isBF16() && !element.isF16() &&
-      !element.isInteger(32) && !element.isInteger(8))
-    return emitOpError("expects elements of f32, bf16, f16, i32 or i8, but "
-                       "got ")
-           << element;
-  // (C2)
   return verifyOffset(*this, getOffset());
 }
 
@@ -74,6 +67,31 @@ LogicalResult BufferOp::canonicalize(BufferOp op, PatternRewriter &rewriter) {
   return success();
 }
 
+/// Whether `value` is what a kernel's parameter `name` has to be.
+static bool fitsParameter(StringRef name, Attribute value) {
+  if (name == "element" || name == "scale") {
+    auto type = dyn_cast<TypeAttr>(value);
+    return type && isa<Float32Type, BFloat16Type, Float16Type>(type.getValue());
+  }
+  if (name == "eps" || name == "offset" || name == "scale_by") {
+    auto number = dyn_cast<FloatAttr>(value);
+    return number && number.getType().isF32() && number.getValue().isFinite();
+  }
+  // Sizes are positive; numbers that say "none" or "the first" may be zero.
+  bool mayBeZero = name == "causal" || name == "commit" || name == "first" ||
+                   name == "mask_token" || name == "window";
+  auto fitsSize = [&](int64_t size) {
+    return size >= (mayBeZero ? 0 : 1) && size <= INT32_MAX;
+  };
+  if (name == "widths") {
+    auto widths = dyn_cast<DenseI64ArrayAttr>(value);
+    return widths && !widths.empty() &&
+           llvm::all_of(widths.asArrayRef(), fitsSize);
+  }
+  auto number = dyn_cast<IntegerAttr>(value);
+  return number && number.getType().isInteger(64) && fitsSize(number.getInt());
+}
+
 LogicalResult KernelOp::verify() {
   // (C1)
   ArrayRef<StringLiteral> expected = getKernelSignature(getFamily()).parameters;
@@ -86,23 +104,11 @@ LogicalResult KernelOp::verify() {
     if (!llvm::is_contained(expected, parameter.getName().strref()))
       return emitOpError() << stringifyKernelFamily(getFamily())
                            << " has no parameter " << parameter.getName();
-  for (NamedAttribute parameter : given) {
-    StringRef name = parameter.getName();
-    Attribute value = parameter.getValue();
-    bool fits;
-    if (name == "element" || name == "scale")
-      fits = isa<TypeAttr>(value);
-    else if (name == "eps" || name == "offset" || name == "scale_by")
-      fits = isa<FloatAttr>(value) && cast<FloatAttr>(value).getType().isF32();
-    else if (name == "widths")
-      fits = isa<DenseI64ArrayAttr>(value);
-    else
-      fits = isa<IntegerAttr>(value) &&
-             cast<IntegerAttr>(value).getType().isInteger(64);
-    if (!fits)
-      return emitOpError("expects another type of parameter ")
-             << name << ", but got " << value;
-  }
+  // (C2)
+  for (NamedAttribute parameter : given)
+    if (!fitsParameter(parameter.getName(), parameter.getValue()))
+      return emitOpError("expects another value of parameter ")
+             << parameter.getName() << ", but got " << parameter.getValue();
   return success();
 }
 
@@ -113,6 +119,9 @@ LogicalResult ProgramOp::verify() {
       return emitOpError("expects ports as inputs and outputs, but got ")
              << operand;
   // (C2)
+  if (getBody().getNumArguments() != 0)
+    return emitOpError("expects a body without arguments, but got ")
+           << getBody().getNumArguments();
   for (Operation &op : getBody().front())
     if (!isa<BufferOp, LaunchOp>(op))
       return emitOpError("expects buffers and launches only, but got ")
@@ -122,9 +131,9 @@ LogicalResult ProgramOp::verify() {
 
 LogicalResult LaunchOp::verify() {
   // (C3)
-  if (static_cast<int64_t>(getRows()) <= 0 ||
-      static_cast<int64_t>(getItems()) <= 0)
-    return emitOpError("expects positive rows and items, but got ")
+  if (getRows() - 1 >= INT32_MAX || getItems() - 1 >= INT32_MAX)
+    return emitOpError("expects rows and items between 1 and 2^31 - 1, but "
+                       "got ")
            << static_cast<int64_t>(getRows()) << " and "
            << static_cast<int64_t>(getItems());
   // (C4)
@@ -175,11 +184,21 @@ LogicalResult LaunchOp::canonicalize(LaunchOp op, PatternRewriter &rewriter) {
   return success();
 }
 
+LogicalResult LoopOp::verify() {
+  // (C2)
+  for (uint64_t size : {getBlock(), getChunk(), getScoreChunk(),
+                        getMaxContext(), getVocabulary()})
+    if (size - 1 >= INT32_MAX)
+      return emitOpError("expects sizes between 1 and 2^31 - 1, but got ")
+             << static_cast<int64_t>(size);
+  return success();
+}
+
 LogicalResult LoopOp::verifySymbolUses(SymbolTableCollection &symbols) {
   // (C1)
   for (NamedAttribute attribute : (*this)->getAttrs()) {
     auto program = dyn_cast<FlatSymbolRefAttr>(attribute.getValue());
-    if (program && !symbols.lookupNearestSymbolFrom(*this, program))
+    if (program && !symbols.lookupNearestSymbolFrom<ProgramOp>(*this, program))
       return emitOpError("expects ")
              << attribute.getName() << " to be a program, but got " << program;
   }

@@ -10,9 +10,13 @@ include "mlir/IR/SymbolInterfaces.td"
 class Plan_Op<string mnemonic, list<Trait> traits = []>
     : Op<Plan_Dialect, mnemonic, traits>;
 
-/// Memory of a known size.
-def Plan_Memory : ConfinedType<AnyMemRef, [HasStaticShapePred],
-                               "memory of static shape">;
+/// Memory of a known size: row-major, in the element types of `ElementType` in
+/// runtime/Artifact.fbs.
+def Plan_Memory
+    : ConfinedType<MemRefOf<[F32, BF16, F16, I32, I8]>,
+                   [CPred<"::tandem::plan::isPlainMemory("
+                          "::llvm::cast<::mlir::MemRefType>($_self))">],
+                   "row-major memory of known sizes">;
 
 //===----------------------------------------------------------------------===//
 // Memory
@@ -31,8 +35,7 @@ def Plan_PortOp : Plan_Op<"port", [HasParent<"::mlir::ModuleOp">]> {
     ```
 
     Constraints:
-    - (C1) elements are f32, bf16, f16, i32 or i8.
-    - (C2) an offset is a multiple of 64 and not negative.
+    - (C1) an offset is a multiple of 64 between 0 and 2^48.
   }];
   let arguments = (ins StrAttr:$name, OptionalAttr<I64Attr>:$offset);
   let results = (outs Plan_Memory:$result);
@@ -55,7 +58,7 @@ def Plan_StateOp : Plan_Op<"state", [HasParent<"::mlir::ModuleOp">]> {
 
     Constraints:
     - (C1) kind is one of the three.
-    - (C2) an offset is a multiple of 64 and not negative.
+    - (C2) an offset is a multiple of 64 between 0 and 2^48.
   }];
   let arguments = (ins StrAttr:$name, StrAttr:$kind,
                        OptionalAttr<I64Attr>:$offset);
@@ -107,7 +110,7 @@ def Plan_BufferOp : Plan_Op<"buffer", [HasParent<"ProgramOp">]> {
     ```
 
     Constraints:
-    - (C1) an offset is a multiple of 64 and not negative.
+    - (C1) an offset is a multiple of 64 between 0 and 2^48.
   }];
   let arguments = (ins OptionalAttr<I64Attr>:$offset);
   let results = (outs Plan_Memory:$result);
@@ -134,6 +137,7 @@ def Plan_KernelOp : Plan_Op<"kernel", [HasParent<"::mlir::ModuleOp">, Symbol]> {
 
     Constraints:
     - (C1) the parameters are those of the family.
+    - (C2) sizes are between 1 and 2^31 - 1, types are float types, numbers are finite.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Plan_KernelFamily:$family,
                        DictionaryAttr:$parameters);
@@ -160,7 +164,7 @@ def Plan_ProgramOp
 
     Constraints:
     - (C1) inputs and outputs are ports.
-    - (C2) the body holds buffers and launches only.
+    - (C2) the body has no arguments and holds buffers and launches only.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Variadic<Plan_Memory>:$inputs,
                        Variadic<Plan_Memory>:$outputs);
@@ -193,7 +197,7 @@ def Plan_LaunchOp
     Constraints:
     - (C1) the kernel is one of the module.
     - (C2) inputs and outputs are as many as the family of the kernel takes.
-    - (C3) rows and items are positive.
+    - (C3) rows and items are between 1 and 2^31 - 1.
     - (C4) count is one i32.
   }];
   let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Plan_Memory>:$inputs,
@@ -228,7 +232,8 @@ def Plan_LoopOp
     ```
 
     Constraints:
-    - (C1) every program is a symbol of the module.
+    - (C1) every program is a `plan.program` of the module.
+    - (C2) sizes are between 1 and 2^31 - 1.
   }];
   let arguments = (ins FlatSymbolRefAttr:$prefill, FlatSymbolRefAttr:$step,
                        OptionalAttr<FlatSymbolRefAttr>:$context,
@@ -241,6 +246,7 @@ def Plan_LoopOp
                        I64Attr:$max_context, I64Attr:$vocabulary,
                        DenseI32ArrayAttr:$stop_tokens);
   let assemblyFormat = "attr-dict";
+  let hasVerifier = 1;
 }
 
 #endif // TANDEM_DIALECTS_PLAN_PLANOPS_TD
