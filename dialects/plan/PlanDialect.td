@@ -16,7 +16,7 @@ def Plan_Dialect : Dialect {
     ```mlir
     %tokens = plan.port "tokens" at 0 : memref<1xi32>
     %table = plan.weight "model.embed_tokens" from "target" ["model.embed_tokens.weight"]
-        packing #plan.interleaved<outputs = 6144, columns = 384, element = bf16>
+        packing(#plan.interleaved<outputs = 6144, columns = 384, element = bf16>)
         : memref<4718592xi8>
     plan.kernel @embed_6144x384_bf16 embed {columns = 384 : i64, ...}
     plan.program @step(%tokens : memref<1xi32>) -> () {

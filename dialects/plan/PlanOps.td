@@ -79,8 +79,8 @@ def Plan_WeightOp : Plan_Op<"weight", [HasParent<"::mlir::ModuleOp">]> {
     %w = plan.weight "layers.0.mlp.down_proj" from "target"
         ["layers.0.mlp.down_proj.weight_packed",
          "layers.0.mlp.down_proj.weight_scale"]
-        packing #plan.interleaved_codes<outputs = 384, columns = 1024, bits = 4,
-                                        group = 32, scale = bf16>
+        packing(#plan.interleaved_codes<outputs = 384, columns = 1024,
+                                         bits = 4, group = 32, scale = bf16>)
         : memref<221184xi8>
     ```
 
@@ -92,7 +92,7 @@ def Plan_WeightOp : Plan_Op<"weight", [HasParent<"::mlir::ModuleOp">]> {
                        Plan_PackingInterface:$packing);
   let results = (outs Plan_Memory:$result);
   let assemblyFormat = [{
-    $name `from` $checkpoint $sources `packing` $packing attr-dict
+    $name `from` $checkpoint $sources `packing` `(` $packing `)` attr-dict
     `:` type($result)
   }];
   let hasVerifier = 1;
