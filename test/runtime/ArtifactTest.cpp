@@ -1,0 +1,392 @@
+//===- ArtifactTest.cpp - What opening an artefact checks -----------------===//
+
+#include "runtime/Artifact.h"
+#include "runtime/KernelAbi.h"
+#include "test/runtime/TemporaryFolder.h"
+#include "test/runtime/TestArtifact.h"
+
+#include <cstring>
+#include <functional>
+#include <gtest/gtest.h>
+#include <random>
+#include <unistd.h>
+
+using namespace tandem;
+using namespace tandem::test;
+
+namespace {
+
+/// An artefact with something in every table.
+ArtifactSpec fullSpec() {
+  ArtifactSpec spec;
+  spec.arenaSize = 256;
+  spec.ports = {{"x", ElementType::f32, {3, 5}},
+                {"count"},
+                {"y", ElementType::bf16, {7}}};
+  spec.states = {{"cache", 100}, {"more", 64}};
+  spec.weights = {{"w", std::vector<std::byte>(70)},
+                  {"v", std::vector<std::byte>(1)}};
+  spec.images = {{std::vector<std::byte>(10)}};
+  spec.kernels = {{"k0"}, {"k1", 0, 1000}};
+  std::vector<Operand> operands = {Operand(64, 0, artifact::Space::arena),
+                                   Operand(0, 1, artifact::Space::state),
+                                   Operand(0, 1, artifact::Space::weight),
+                                   Operand(0, 2, artifact::Space::port)};
+  spec.programs = {{"one", {0, 1}, {2}, {{0, operands}, {1, operands, 3, 1}}},
+                   {"two"}};
+  spec.tokenizer = byteTokenizer({"ab", "abc"});
+  spec.tokenizer->merges = {{'a', 'b', 256, 0}, {256, 'c', 257, 1}};
+  spec.tokenizer->addedIds = {257};
+  return spec;
+}
+
+/// The loop of a pair, with all programs and ports.
+ArtifactSpec loopSpec() {
+  ArtifactSpec spec;
+  LoopSpec loop = {.block = 4, .stopTokens = {99}};
+  constexpr ElementType f32 = ElementType::f32;
+  spec.ports = {{"chunk", ElementType::i32, {8}},
+                {"chunk_count"},
+                {"start"},
+                {"accepted"},
+                {"anchor"},
+                {"context_start"},
+                {"block_count"},
+                {"block", ElementType::i32, {4}},
+                {"decided", ElementType::i32, {4}},
+                {"chunk_features", f32, {8, 6}},
+                {"features", f32, {4, 6}},
+                {"score_tokens", ElementType::i32, {8}},
+                {"score_count"},
+                {"score_logits", f32, {8, 100}},
+                {"score_features", f32, {8, 6}},
+                {"draft_logits", f32, {3, 100}}};
+  for (const char *name : {"prefill", "step", "context", "draft", "verify",
+                           "accept", "score", "score_draft"})
+    spec.programs.push_back({name});
+  loop.prefill = 0;
+  loop.step = 1;
+  loop.context = 2;
+  loop.draft = 3;
+  loop.verify = 4;
+  loop.accept = 5;
+  loop.score = 6;
+  loop.scoreDraft = 7;
+  spec.loop = loop;
+  return spec;
+}
+
+/// What opening \p spec says; "" when it opens.
+std::string problemOf(const ArtifactSpec &spec) {
+  FileBytes file = spec.write();
+  return Artifact::view(file.bytes()).status().message();
+}
+
+/// problemOf() after one change.
+std::string problemAfter(ArtifactSpec spec,
+                         const std::function<void(ArtifactSpec &)> &change) {
+  change(spec);
+  return problemOf(spec);
+}
+
+LaunchSpec &firstLaunch(ArtifactSpec &spec) {
+  return spec.programs[0].launches[0];
+}
+
+} // namespace
+
+TEST(Artifact, OpensAndFindsByName) {
+  FileBytes file = fullSpec().write();
+  auto artifact = Artifact::view(file.bytes());
+  ASSERT_TRUE(artifact.isOk()) << artifact.status().message();
+  EXPECT_EQ(artifact->findPort("count"), 1u);
+  EXPECT_EQ(artifact->findPort("nothing"), std::nullopt);
+  EXPECT_EQ(artifact->findProgram("two"), 1u);
+  EXPECT_EQ(artifact->portBytes(0), 60u);
+  EXPECT_EQ(artifact->portBytes(2), 14u);
+  EXPECT_EQ(artifact->blob(*artifact->root().weights()->Get(0)->data()).size(),
+            70u);
+  EXPECT_TRUE(artifact->verifyBlobs().isOk());
+}
+
+TEST(Artifact, OpensALoop) { EXPECT_EQ(problemOf(loopSpec()), ""); }
+
+TEST(Artifact, FilesThatAreNoArtefactsAreNamed) {
+  TemporaryFolder folder;
+  auto problem = [&](const std::string &content) {
+    return Artifact::open(folder.write("file", content)).status().message();
+  };
+  EXPECT_EQ(problem(""), "the file is empty, not a Tandem artefact");
+  EXPECT_EQ(problem("hello"), "not a Tandem artefact");
+  EXPECT_EQ(problem(std::string(10000, 'x')), "not a Tandem artefact");
+  EXPECT_EQ(problem("TANDEM\x1a\n and so on"),
+            "the file ends inside its header (18 bytes, the header has 64)");
+  EXPECT_EQ(Artifact::open(folder.path()).status().message(),
+            "is a directory, not a file");
+  EXPECT_EQ(Artifact::open("/dev/zero").status().message(),
+            "is not a regular file");
+  EXPECT_EQ(Artifact::open(folder.path() + "/none").status().message(),
+            "cannot open: No such file or directory");
+}
+
+TEST(Artifact, OtherVersionIsRefusedWithBothNumbers) {
+  FileBytes file = fullSpec().write();
+  for (uint32_t version : {0u, 2u, 3u, ~0u}) {
+    std::memcpy(file.bytes().data() + 8, &version, 4);
+    sealTables(file);
+    EXPECT_EQ(Artifact::view(file.bytes()).status().message(),
+              concat("artefact format ", version,
+                     ", this qrun reads 1: recompile with this version of "
+                     "qcompile"));
+  }
+}
+
+TEST(Artifact, EveryTruncationIsAnError) {
+  FileBytes file = fullSpec().write();
+  for (size_t size = 0; size < file.bytes().size(); size += 1 + size / 200) {
+    FileBytes part(file.bytes().first(size));
+    EXPECT_FALSE(Artifact::view(part.bytes()).isOk()) << size;
+  }
+}
+
+TEST(Artifact, EveryChangedByteOfHeaderAndTablesIsAnError) {
+  FileBytes file = fullSpec().write();
+  const auto &header =
+      *reinterpret_cast<artifact::FileHeader *>(file.bytes().data());
+  // The hash of the blobs, the last eight bytes of the header, is for
+  // verifyBlobs().
+  size_t end = 64 + header.flatbuffer_size();
+  for (size_t position = 0; position < end; ++position) {
+    if (position >= 56 && position < 64)
+      continue;
+    FileBytes changed(file.bytes());
+    changed.bytes()[position] ^= std::byte(0x10);
+    EXPECT_FALSE(Artifact::view(changed.bytes()).isOk()) << position;
+  }
+}
+
+TEST(Artifact, ChangedByteOfABlobIsFoundOnRequest) {
+  FileBytes file = fullSpec().write();
+  file.bytes().back() ^= std::byte(1);
+  auto artifact = Artifact::view(file.bytes());
+  ASSERT_TRUE(artifact.isOk());
+  EXPECT_EQ(artifact->verifyBlobs().message(),
+            "the hash of code and weights does not match: the file is damaged");
+}
+
+// With a right hash, any bytes at all must be refused or be safe to use.
+TEST(Artifact, RandomChangesWithARightHashNeverCrash) {
+  std::mt19937 random(7);
+  unsigned opened = 0;
+  for (const ArtifactSpec &spec : {fullSpec(), loopSpec()}) {
+    FileBytes file = spec.write();
+    const auto &header =
+        *reinterpret_cast<artifact::FileHeader *>(file.bytes().data());
+    size_t size = header.flatbuffer_size();
+    for (unsigned round = 0; round < 20000; ++round) {
+      FileBytes changed(file.bytes());
+      for (unsigned flips = 1 + random() % 3; flips > 0; --flips)
+        changed.bytes()[64 + random() % size] = std::byte(random());
+      sealTables(changed);
+      auto artifact = Artifact::view(changed.bytes());
+      if (!artifact.isOk())
+        continue;
+      // Touch what a device would.
+      ++opened;
+      for (uint32_t port = 0; port < artifact->root().ports()->size(); ++port)
+        (void)artifact->portBytes(port);
+      for (const auto *weight : *artifact->root().weights())
+        EXPECT_LE(artifact->blob(*weight->data()).size(),
+                  artifact->blobSection().size());
+    }
+  }
+  EXPECT_GT(opened, 0u);
+}
+
+TEST(Artifact, HeaderRangesAreChecked) {
+  struct Case {
+    size_t field;
+    uint64_t value;
+    const char *problem;
+  };
+  for (const Case &change : {
+           Case{16, 60, "flatbuffer at 60 is not aligned to 64"},
+           Case{16, 0, "flatbuffer (offset 0"},
+           Case{24, ~uint64_t(0), "flatbuffer (offset 64"},
+           Case{32, 4097, "blob section at 4097 is not aligned to 4096"},
+           Case{32, 0, "blob section (offset 0"},
+           Case{32, uint64_t(1) << 60, "is not inside the file"},
+           Case{40, ~uint64_t(0), "blob section"},
+           Case{24, 4200, "begins before the flatbuffer ends"},
+       }) {
+    FileBytes file = fullSpec().write();
+    std::memcpy(file.bytes().data() + change.field, &change.value, 8);
+    std::string problem = Artifact::view(file.bytes()).status().message();
+    EXPECT_NE(problem.find(change.problem), problem.npos)
+        << problem << " does not say: " << change.problem;
+  }
+}
+
+TEST(Artifact, RangesOfTablesAreChecked) {
+  auto problem = [](auto change) { return problemAfter(fullSpec(), change); };
+  EXPECT_EQ(problem([](auto &spec) { spec.ports[1].offset = 65; }),
+            "ports[1]: offset 65 is not a multiple of 64");
+  EXPECT_EQ(problem([](auto &spec) { spec.portSize = 128; }),
+            "ports[2]: offset 128 with 14 bytes is outside the port memory of "
+            "128 bytes");
+  EXPECT_EQ(problem([](auto &spec) {
+              spec.portSize = 192;
+              spec.ports[1].offset = uint64_t(0) - 64;
+            }),
+            "ports[1]: offset 18446744073709551552 with 4 bytes is outside the "
+            "port memory of 192 bytes");
+  EXPECT_EQ(problem([](auto &spec) {
+              spec.portSize = 192;
+              spec.ports[0].shape = {1u << 31, 1u << 31, 1u << 31};
+            }),
+            "ports[0]: shape is too large");
+  EXPECT_EQ(problem([](auto &spec) { spec.ports[0].element = ElementType(9); }),
+            "ports[0]: unknown element type 9");
+  EXPECT_EQ(problem([](auto &spec) { spec.stateSize = 128; }),
+            "states[1]: offset 128 with 64 bytes is outside the state memory "
+            "of 128 bytes");
+  EXPECT_EQ(problem([](auto &spec) {
+              spec.weights[1].blob = artifact::Blob(128, 200);
+            }),
+            "weights[1]: offset 128 with 200 bytes is outside the blob section "
+            "of 256 bytes");
+  EXPECT_EQ(
+      problem([](auto &spec) { spec.weights[1].blob = artifact::Blob(1, 1); }),
+      "weights[1]: offset 1 is not a multiple of 64");
+  EXPECT_EQ(problem([](auto &spec) { spec.cpuFeatures.reset(); }),
+            "images[0]: is a shared object, but the processor it needs is not "
+            "described");
+  EXPECT_EQ(
+      problem([](auto &spec) { spec.images[0].kind = artifact::ImageKind(7); }),
+      "images[0]: unknown kind 7");
+  EXPECT_EQ(problem([](auto &spec) {
+              spec.arenaSize = uint64_t(1) << 60;
+            }).find("memory of 1152921504606846976"),
+            0u);
+}
+
+TEST(Artifact, IndexesAreChecked) {
+  auto problem = [](auto change) { return problemAfter(fullSpec(), change); };
+  EXPECT_EQ(problem([](auto &spec) { spec.kernels[1].image = 1; }),
+            "kernels[1]: image index 1 is out of range (1 images)");
+  EXPECT_EQ(problem([](auto &spec) { spec.kernels[0].symbol = ""; }),
+            "kernels[0]: has no symbol");
+  EXPECT_EQ(
+      problem([](auto &spec) { spec.programs[0].launches[1].kernel = 9; }),
+      "programs[0]: program 'one': launches[1]: kernel index 9 is out of "
+      "range (2 kernels)");
+  EXPECT_EQ(problem([](auto &spec) { spec.programs[0].outputs = {3}; }),
+            "programs[0]: program 'one': port index 3 is out of range (3 "
+            "ports)");
+  EXPECT_EQ(problem([](auto &spec) { firstLaunch(spec).rowsPort = 3; }),
+            "programs[0]: program 'one': launches[0]: port index 3 is out of "
+            "range (3 ports)");
+  EXPECT_EQ(problem([](auto &spec) { firstLaunch(spec).rowsPort = 0; }),
+            "programs[0]: program 'one': launches[0]: rows come from port 'x', "
+            "which is not an i32 of shape [1]");
+  EXPECT_EQ(problem([](auto &spec) { spec.ports[2].name = "x"; }),
+            "ports: two are called 'x'");
+  EXPECT_EQ(problem([](auto &spec) { spec.programs[1].name = "one"; }),
+            "programs: two are called 'one'");
+}
+
+TEST(Artifact, OperandsAreChecked) {
+  auto problem = [](Operand operand) {
+    return problemAfter(fullSpec(), [&](ArtifactSpec &spec) {
+      firstLaunch(spec).operands[2] = operand;
+    });
+  };
+  std::string place = "programs[0]: program 'one': launches[0]: operands[2]: ";
+  using artifact::Space;
+  EXPECT_EQ(problem(Operand(192, 5, Space::arena)), "");
+  EXPECT_EQ(problem(Operand(256, 0, Space::arena)),
+            place + "offset 256 is not a multiple of 64 inside 256 bytes");
+  EXPECT_EQ(problem(Operand(4, 0, Space::arena)),
+            place + "offset 4 is not a multiple of 64 inside 256 bytes");
+  EXPECT_EQ(problem(Operand(0, 2, Space::state)),
+            place + "state index 2 is out of range (2 states)");
+  EXPECT_EQ(problem(Operand(0, 2, Space::weight)),
+            place + "weight index 2 is out of range (2 weights)");
+  EXPECT_EQ(problem(Operand(0, 3, Space::port)),
+            place + "port index 3 is out of range (3 ports)");
+  EXPECT_EQ(problem(Operand(64, 2, Space::port)),
+            place + "offset 64 is not a multiple of 64 inside 14 bytes");
+  EXPECT_EQ(problem(Operand(0, 0, Space(4))), place + "unknown space 4");
+}
+
+TEST(Artifact, TokenizerTablesAreChecked) {
+  auto problem = [](auto change) {
+    return problemAfter(fullSpec(),
+                        [&](ArtifactSpec &spec) { change(*spec.tokenizer); });
+  };
+  EXPECT_EQ(problem([](auto &spec) { spec.offsets.clear(); }),
+            "tokenizer: token_offsets does not start with 0");
+  EXPECT_EQ(problem([](auto &spec) { spec.offsets[9] = 300; }),
+            "tokenizer: token_offsets[10] is smaller than the one before");
+  EXPECT_EQ(problem([](auto &spec) { spec.offsets.back() = 262; }),
+            "tokenizer: token_offsets end at 262, token_bytes has 261");
+  EXPECT_EQ(problem([](auto &spec) { spec.byteTokens.pop_back(); }),
+            "tokenizer: byte_tokens has 255 entries, expected 256");
+  EXPECT_EQ(problem([](auto &spec) { spec.byteTokens[3] = 258; }),
+            "tokenizer: byte_tokens[3]: token 258 is out of range (258 "
+            "tokens)");
+  EXPECT_EQ(problem([](auto &spec) {
+              spec.merges[1] = artifact::Merge(256, 'c', 258, 1);
+            }),
+            "tokenizer: merges[1]: token 258 is out of range (258 tokens)");
+  EXPECT_EQ(
+      problem([](auto &spec) { std::swap(spec.merges[0], spec.merges[1]); }),
+      "tokenizer: merges[1] is not sorted behind the one before");
+  EXPECT_EQ(problem([](auto &spec) { spec.addedIds = {1000}; }),
+            "tokenizer: added[0]: token 1000 is out of range (258 tokens)");
+}
+
+TEST(Artifact, LoopIsChecked) {
+  auto problem = [](auto change) {
+    return problemAfter(loopSpec(),
+                        [&](ArtifactSpec &spec) { change(*spec.loop); });
+  };
+  EXPECT_EQ(problem([](auto &loop) { loop.prefill = -1; }),
+            "loop: there is no program for 'prefill'");
+  EXPECT_EQ(problem([](auto &loop) { loop.verify = -1; }),
+            "loop: there is no program for 'verify'");
+  EXPECT_EQ(problem([](auto &loop) { loop.step = 8; }),
+            "loop: step: program index 8 is out of range (8 programs)");
+  EXPECT_EQ(problem([](auto &loop) { loop.stopTokens = {1, 100}; }),
+            "loop: stop_tokens[1]: token 100 is out of range (100 tokens)");
+  EXPECT_EQ(problem([](auto &loop) { loop.maxContext = 0; }),
+            "loop: block 4, chunk 8, max_context 0 and vocabulary 100 must all "
+            "be at least 1");
+  EXPECT_EQ(problem([](auto &loop) { loop.maxContext = 0x7ffffffe; }),
+            "loop: a number is larger than 2147483647");
+  EXPECT_EQ(problem([](auto &loop) { loop.score = -1; }),
+            "loop: 'score_draft' needs the programs 'score' and 'draft'");
+}
+
+TEST(Artifact, PortsOfTheLoopAreChecked) {
+  auto problem = [](auto change) { return problemAfter(loopSpec(), change); };
+  EXPECT_EQ(problem([](auto &spec) { spec.ports[4].name = "anker"; }),
+            "loop: there is no port 'anchor'");
+  EXPECT_EQ(problem([](auto &spec) { spec.ports[0].shape = {7}; }),
+            "loop: port 'chunk' is not i32 of shape [8]");
+  EXPECT_EQ(problem([](auto &spec) { spec.ports[7].shape = {4, 1}; }),
+            "loop: port 'block' is not i32 of shape [4]");
+  EXPECT_EQ(problem([](auto &spec) { spec.ports[10].shape = {4, 7}; }),
+            "loop: port 'features' is not f32 of shape [4, n*H]");
+  EXPECT_EQ(
+      problem([](auto &spec) { spec.ports[13].element = ElementType::i32; }),
+      "loop: port 'score_logits' is not f32 of shape [8, 100]");
+  // Without programs that use them, ports may be missing.
+  EXPECT_EQ(problem([](auto &spec) {
+              LoopSpec &loop = *spec.loop;
+              loop.context = loop.draft = loop.verify = loop.accept = -1;
+              loop.score = loop.scoreDraft = -1;
+              spec.ports.resize(5);
+            }),
+            "");
+}

@@ -1,0 +1,252 @@
+//===- CpuDeviceTest.cpp - Programs on the processor ----------------------===//
+
+#include "runtime/cpu/CpuDevice.h"
+#include "test/runtime/TestArtifact.h"
+
+#include <cstring>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <iterator>
+#include <numeric>
+
+using namespace tandem;
+using namespace tandem::test;
+using artifact::Space;
+
+namespace {
+
+std::vector<std::byte> readImage(const char *path) {
+  std::ifstream stream(path, std::ios::binary);
+  std::vector<char> bytes(std::istreambuf_iterator<char>(stream), {});
+  EXPECT_FALSE(bytes.empty()) << path;
+  auto *begin = reinterpret_cast<const std::byte *>(bytes.data());
+  return {begin, begin + bytes.size()};
+}
+
+template <typename T> std::vector<std::byte> bytesOf(std::vector<T> values) {
+  auto *begin = reinterpret_cast<const std::byte *>(values.data());
+  return {begin, begin + values.size() * sizeof(T)};
+}
+
+/// Programs around the kernels of TestKernels.c.
+ArtifactSpec kernelSpec() {
+  ArtifactSpec spec;
+  spec.arenaSize = 4096;
+  spec.ports = {{"input", ElementType::f32, {100}},
+                {"output", ElementType::f32, {100}},
+                {"count"},
+                {"log", ElementType::i32, {200}},
+                {"calls"}};
+  spec.states = {{"state", 4}};
+  spec.weights = {{"unused", std::vector<std::byte>(5)},
+                  {"weight", bytesOf<float>({2.5f})}};
+  spec.images = {{readImage(TANDEM_TEST_KERNELS)}};
+  spec.kernels = {
+      {"add_weight"}, {"record"}, {"count_calls"}, {"use_scratch", 0, 800}};
+  Operand input(0, 0, Space::port), output(0, 1, Space::port);
+  Operand log(0, 3, Space::port), calls(0, 4, Space::port);
+  Operand weight(0, 1, Space::weight), state(0, 0, Space::state);
+  Operand arena(1024, 0, Space::arena);
+  spec.programs = {// Through the arena, and so twice the weight.
+                   {"add",
+                    {0, 2},
+                    {1},
+                    {{0, {input, weight, arena}, 100, 2, 1, true},
+                     {0, {arena, weight, output}, 100, 2, 1, true}}},
+                   {"record", {}, {3}, {{1, {log}, 100, 2, 10, false}}},
+                   {"calls", {}, {4}, {{2, {state, calls}, 1, -1, 1, false}}},
+                   {"scratch", {}, {3}, {{3, {log}, 1, -1, 200, false}}}};
+  return spec;
+}
+
+/// A device and what it stands on.
+struct Machine {
+  FileBytes file;
+  std::optional<Artifact> artifact;
+  std::unique_ptr<CpuDevice> device;
+
+  explicit Machine(const ArtifactSpec &spec, unsigned threads = 2)
+      : file(spec.write()) {
+    auto opened = Artifact::view(file.bytes());
+    EXPECT_TRUE(opened.isOk()) << opened.status().message();
+    artifact = std::move(*opened);
+    CpuOptions options;
+    options.threads = threads;
+    auto created = CpuDevice::create(*artifact, options);
+    if (created.isOk())
+      device = std::move(*created);
+    else
+      problem = created.status().message();
+  }
+
+  std::string problem;
+
+  template <typename T>
+  void write(const char *port, const std::vector<T> &data) {
+    EXPECT_TRUE(
+        device->write(*artifact->findPort(port), std::as_bytes(std::span(data)))
+            .isOk());
+  }
+  template <typename T> std::vector<T> read(const char *port, size_t size) {
+    std::vector<T> data(size);
+    EXPECT_TRUE(device
+                    ->read(*artifact->findPort(port),
+                           std::as_writable_bytes(std::span(data)))
+                    .isOk());
+    return data;
+  }
+  void run(const char *program) {
+    EXPECT_TRUE(device->run(*artifact->findProgram(program)).isOk());
+  }
+};
+
+} // namespace
+
+TEST(CpuDevice, RunsLaunchesInOrderOnLiveRowsOnly) {
+  for (unsigned threads : {1u, 2u, 5u}) {
+    Machine machine(kernelSpec(), threads);
+    ASSERT_TRUE(machine.device) << machine.problem;
+    EXPECT_EQ(machine.device->threads(), threads);
+    std::vector<float> input(100);
+    std::iota(input.begin(), input.end(), 0.0f);
+    machine.write("input", input);
+    machine.write<float>("output", std::vector<float>(100, -1));
+    machine.write<int32_t>("count", {7});
+    machine.run("add");
+    auto output = machine.read<float>("output", 100);
+    for (size_t row = 0; row < 100; ++row)
+      EXPECT_EQ(output[row], row < 7 ? float(row) + 5 : -1);
+  }
+}
+
+TEST(CpuDevice, SplitsItemsEvenly) {
+  Machine machine(kernelSpec(), 3);
+  ASSERT_TRUE(machine.device) << machine.problem;
+  machine.write<int32_t>("count", {42});
+  machine.run("record");
+  auto log = machine.read<int32_t>("log", 20);
+  std::vector<int32_t> begins;
+  for (size_t item = 0; item < 10; ++item) {
+    begins.push_back(log[2 * item]);
+    EXPECT_EQ(log[2 * item + 1], 42);
+  }
+  EXPECT_EQ(begins, (std::vector<int32_t>{0, 0, 0, 0, 4, 4, 4, 7, 7, 7}));
+}
+
+TEST(CpuDevice, LiveRowsAreClampedToTheRowsOfTheLaunch) {
+  Machine machine(kernelSpec());
+  ASSERT_TRUE(machine.device) << machine.problem;
+  for (int32_t count : {-5, 1000}) {
+    machine.write<int32_t>("count", {count});
+    machine.run("record");
+    EXPECT_EQ(machine.read<int32_t>("log", 2)[1], count < 0 ? 0 : 100);
+  }
+}
+
+TEST(CpuDevice, StatesOutliveProgramsUntilReset) {
+  Machine machine(kernelSpec());
+  ASSERT_TRUE(machine.device) << machine.problem;
+  for (int32_t call : {1, 2, 3}) {
+    machine.run("calls");
+    EXPECT_EQ(machine.read<int32_t>("calls", 1)[0], call);
+  }
+  EXPECT_TRUE(machine.device->reset().isOk());
+  EXPECT_EQ(machine.read<int32_t>("calls", 1)[0], 3);
+  machine.run("calls");
+  EXPECT_EQ(machine.read<int32_t>("calls", 1)[0], 1);
+}
+
+TEST(CpuDevice, EveryThreadHasScratchOfItsOwn) {
+  Machine machine(kernelSpec(), 4);
+  ASSERT_TRUE(machine.device) << machine.problem;
+  machine.run("scratch");
+  EXPECT_EQ(machine.read<int32_t>("log", 200), std::vector<int32_t>(200, 1));
+}
+
+TEST(CpuDevice, ShortWritesLeaveTheRestOfAPort) {
+  Machine machine(kernelSpec());
+  ASSERT_TRUE(machine.device) << machine.problem;
+  machine.write<float>("input", {1, 2, 3});
+  machine.write<float>("input", {9});
+  EXPECT_EQ(machine.read<float>("input", 4), (std::vector<float>{9, 2, 3, 0}));
+}
+
+TEST(CpuDevice, TwoImagesAndTwoDevicesDoNotMixUp) {
+  ArtifactSpec spec = kernelSpec();
+  spec.images.push_back(spec.images[0]);
+  spec.kernels[2].image = 1;
+  Machine first(spec), second(spec);
+  ASSERT_TRUE(first.device && second.device);
+  first.run("calls");
+  first.run("calls");
+  second.run("calls");
+  EXPECT_EQ(first.read<int32_t>("calls", 1)[0], 2);
+  EXPECT_EQ(second.read<int32_t>("calls", 1)[0], 1);
+}
+
+TEST(CpuDevice, MissingKernelIsNamed) {
+  ArtifactSpec spec = kernelSpec();
+  spec.kernels[1].symbol = "recodr";
+  EXPECT_EQ(Machine(spec).problem,
+            "kernels[1]: images[0] does not export 'recodr'");
+}
+
+TEST(CpuDevice, OtherKernelAbiIsRefused) {
+  ArtifactSpec spec = kernelSpec();
+  spec.images[0].data = readImage(TANDEM_TEST_OTHER_ABI);
+  EXPECT_EQ(Machine(spec).problem,
+            "images[0]: kernel ABI 77, this qrun calls 1: recompile with this "
+            "version of qcompile");
+}
+
+TEST(CpuDevice, ImageThatIsNoSharedObjectIsAnError) {
+  ArtifactSpec spec = kernelSpec();
+  spec.images[0].data.assign(1000, std::byte(1));
+  EXPECT_EQ(Machine(spec).problem.find("cannot load the code image: "), 0u);
+}
+
+TEST(CpuDevice, UnknownFeatureIsRefused) {
+  ArtifactSpec spec = kernelSpec();
+  spec.cpuFeatures = {{"sse2", "avx1024"}};
+  EXPECT_EQ(Machine(spec).problem,
+            "the code needs the processor feature 'avx1024', which this qrun "
+            "does not know");
+}
+
+TEST(CpuDevice, ArtefactForAGpuIsRefused) {
+  ArtifactSpec spec = kernelSpec();
+  spec.arch = "sm_86";
+  spec.cpuFeatures.reset();
+  for (ImageSpec &image : spec.images)
+    image.kind = artifact::ImageKind::cubin;
+  EXPECT_EQ(Machine(spec).problem, "compiled for sm_86, not for a CPU");
+}
+
+TEST(CpuDevice, TooMuchMemoryIsRefusedBeforeItIsAllocated) {
+  ArtifactSpec spec = kernelSpec();
+  spec.stateSize = uint64_t(100) << 40;
+  std::string problem = Machine(spec).problem;
+  EXPECT_NE(problem.find("caches 102400 GiB"), problem.npos) << problem;
+  EXPECT_NE(problem.find("smaller --max-context"), problem.npos) << problem;
+}
+
+TEST(Memory, SizesReadWell) {
+  EXPECT_EQ(formatBytes(0), "0 B");
+  EXPECT_EQ(formatBytes(1023), "1023 B");
+  EXPECT_EQ(formatBytes(1536), "1.5 KiB");
+  EXPECT_EQ(formatBytes(uint64_t(300) << 20), "300 MiB");
+  EXPECT_EQ(formatBytes((uint64_t(5) << 30) / 2), "2.5 GiB");
+}
+
+TEST(Memory, SomeMemoryIsAvailable) {
+  EXPECT_GT(availableMemory(), uint64_t(1) << 20);
+}
+
+TEST(Memory, PagesAreZeroAfterZero) {
+  auto memory = PageMemory::create(10000);
+  ASSERT_TRUE(memory.isOk());
+  std::memset(memory->data(), 1, 10000);
+  memory->zero();
+  for (size_t index = 0; index < 10000; ++index)
+    ASSERT_EQ(memory->data()[index], std::byte(0));
+}

@@ -1,0 +1,225 @@
+//===- FakePair.cpp - A pair whose programs are written here --------------===//
+
+#include "test/runtime/FakePair.h"
+
+#include <cstring>
+#include <gtest/gtest.h>
+
+namespace tandem::test {
+
+/// Width of the features: the token itself, and a constant.
+static constexpr uint32_t width = 2;
+
+/// The artefact of a fake pair: all ports of the loop, programs without
+/// launches.
+static ArtifactSpec specOf(const FakeOptions &options) {
+  ArtifactSpec spec;
+  LoopSpec loop = options.loop;
+  constexpr ElementType f32 = ElementType::f32;
+  for (const char *name : {"chunk_count", "start", "accepted", "anchor"})
+    spec.ports.push_back({name});
+  spec.ports.push_back({"chunk", ElementType::i32, {loop.chunk}});
+  auto add = [&](const char *name) {
+    spec.programs.push_back({name});
+    return int32_t(spec.programs.size() - 1);
+  };
+  loop.prefill = add("prefill");
+  loop.step = add("step");
+  if (options.drafter) {
+    loop.context = add("context");
+    loop.draft = add("draft");
+    loop.verify = add("verify");
+    loop.accept = add("accept");
+    for (const char *name : {"context_start", "block_count"})
+      spec.ports.push_back({name});
+    for (const char *name : {"block", "decided"})
+      spec.ports.push_back({name, ElementType::i32, {loop.block}});
+    spec.ports.push_back({"chunk_features", f32, {loop.chunk, width}});
+    spec.ports.push_back({"features", f32, {loop.block, width}});
+  }
+  if (options.score) {
+    loop.score = add("score");
+    spec.ports.push_back({"score_tokens", ElementType::i32, {loop.scoreChunk}});
+    spec.ports.push_back({"score_count"});
+    spec.ports.push_back(
+        {"score_logits", f32, {loop.scoreChunk, loop.vocabulary}});
+    if (options.drafter) {
+      loop.scoreDraft = add("score_draft");
+      spec.ports.push_back({"score_features", f32, {loop.scoreChunk, width}});
+      spec.ports.push_back(
+          {"draft_logits", f32, {loop.block - 1, loop.vocabulary}});
+    }
+  }
+  spec.loop = loop;
+  return spec;
+}
+
+FakePair::FakePair(const FakeOptions &options, Target target, Drafter drafter)
+    : loop(options.loop), hasDrafter(options.drafter),
+      target(std::move(target)), drafter(std::move(drafter)),
+      file(specOf(options).write()) {
+  auto artifact = Artifact::view(file.bytes());
+  EXPECT_TRUE(artifact.isOk()) << artifact.status().message();
+  opened = std::move(*artifact);
+  for (uint32_t port = 0; port < opened->root().ports()->size(); ++port)
+    // What a device does not promise to be zero is not.
+    portData.emplace_back(opened->portBytes(port), std::byte(0x55));
+}
+
+Status FakePair::reset() {
+  cached.clear();
+  pending.clear();
+  contextTokens.clear();
+  return Status();
+}
+
+Status FakePair::write(uint32_t port, std::span<const std::byte> data) {
+  EXPECT_LT(port, portData.size());
+  EXPECT_LE(data.size(), portData[port].size());
+  std::memcpy(portData[port].data(), data.data(), data.size());
+  return Status();
+}
+
+Status FakePair::read(uint32_t port, std::span<std::byte> data) {
+  EXPECT_LT(port, portData.size());
+  EXPECT_LE(data.size(), portData[port].size());
+  if (!data.empty())
+    std::memcpy(data.data(), portData[port].data(), data.size());
+  return Status();
+}
+
+std::span<int32_t> FakePair::ints(std::string_view port) {
+  auto &data = portData[*opened->findPort(port)];
+  return {reinterpret_cast<int32_t *>(data.data()), data.size() / 4};
+}
+
+std::span<float> FakePair::floats(std::string_view port) {
+  auto &data = portData[*opened->findPort(port)];
+  return {reinterpret_cast<float *>(data.data()), data.size() / 4};
+}
+
+Status FakePair::run(uint32_t program) {
+  std::string name = opened->root().programs()->Get(program)->name()->str();
+  ++runs[name];
+  if (name == failingProgram)
+    return failure(StatusCode::System, "the device is gone");
+  if (name == "prefill")
+    prefill();
+  else if (name == "context")
+    context();
+  else if (name == "draft" || name == "score_draft")
+    draft(name == "score_draft");
+  else if (name == "verify")
+    verify();
+  else if (name == "accept")
+    accept();
+  else if (name == "step")
+    step();
+  else if (name == "score")
+    score();
+  return Status();
+}
+
+/// Every program of the target first keeps the accepted rows of the last one.
+void FakePair::foldPending() {
+  int32_t accepted = count("accepted");
+  ASSERT_GE(accepted, 0);
+  ASSERT_LE(size_t(accepted), pending.size());
+  cached.insert(cached.end(), pending.begin(), pending.begin() + accepted);
+  pending.clear();
+  ASSERT_EQ(size_t(count("start")), cached.size());
+}
+
+void FakePair::prefill() {
+  foldPending();
+  auto rows = ints("chunk").first(size_t(count("chunk_count")));
+  for (size_t row = 0; row < rows.size(); ++row) {
+    cached.push_back(uint32_t(rows[row]));
+    if (hasDrafter)
+      floats("chunk_features")[row * width] = float(rows[row]);
+  }
+  count("anchor") = int32_t(target(cached));
+}
+
+void FakePair::context() {
+  ASSERT_EQ(size_t(count("start")), contextTokens.size());
+  for (size_t row = 0; row < size_t(count("chunk_count")); ++row)
+    contextTokens.push_back(uint32_t(floats("chunk_features")[row * width]));
+}
+
+void FakePair::draft(bool withLogits) {
+  ASSERT_EQ(count("block_count"), int32_t(loop.block));
+  size_t accepted = size_t(count("accepted"));
+  ASSERT_EQ(contextTokens.size(), size_t(count("context_start")));
+  for (size_t row = 0; row < accepted; ++row)
+    contextTokens.push_back(uint32_t(floats("features")[row * width]));
+  // The drafter knows exactly what the target has seen.
+  Tokens seen = cached;
+  seen.insert(seen.end(), pending.begin(), pending.begin() + accepted);
+  ASSERT_EQ(contextTokens, seen);
+  ASSERT_EQ(size_t(count("start")), seen.size());
+
+  seen.push_back(uint32_t(count("anchor")));
+  ints("block")[0] = count("anchor");
+  for (unsigned slot = 1; slot < loop.block; ++slot) {
+    uint32_t right = target(seen);
+    uint32_t token = drafter(slot, right);
+    ints("block")[slot] = int32_t(token);
+    if (withLogits)
+      for (uint32_t id = 0; id < loop.vocabulary; ++id)
+        floats("draft_logits")[(slot - 1) * loop.vocabulary + id] =
+            id == token ? 1.0f : 0.0f;
+    seen.push_back(token);
+  }
+}
+
+void FakePair::verify() {
+  foldPending();
+  for (size_t row = 0; row < size_t(count("block_count")); ++row) {
+    pending.push_back(uint32_t(ints("block")[row]));
+    Tokens seen = cached;
+    seen.insert(seen.end(), pending.begin(), pending.end());
+    ints("decided")[row] = int32_t(target(seen));
+    floats("features")[row * width] = float(ints("block")[row]);
+  }
+}
+
+void FakePair::accept() {
+  int32_t accepted = 1;
+  while (accepted < count("block_count") &&
+         ints("block")[size_t(accepted)] ==
+             ints("decided")[size_t(accepted) - 1])
+    ++accepted;
+  count("accepted") = accepted;
+  count("anchor") = ints("decided")[size_t(accepted) - 1];
+  count("context_start") = count("start");
+  count("start") += accepted;
+}
+
+void FakePair::step() {
+  foldPending();
+  pending.push_back(uint32_t(count("anchor")));
+  Tokens seen = cached;
+  seen.push_back(pending[0]);
+  count("anchor") = int32_t(target(seen));
+  count("accepted") = 1;
+  if (hasDrafter)
+    count("context_start") = count("start");
+  count("start") += 1;
+}
+
+void FakePair::score() {
+  foldPending();
+  for (size_t row = 0; row < size_t(count("score_count")); ++row) {
+    cached.push_back(uint32_t(ints("score_tokens")[row]));
+    auto logits =
+        floats("score_logits").subspan(row * loop.vocabulary, loop.vocabulary);
+    for (uint32_t id = 0; id < loop.vocabulary; ++id)
+      logits[id] = 0;
+    logits[target(cached) % loop.vocabulary] = 1;
+    if (hasDrafter)
+      floats("score_features")[row * width] = float(cached.back());
+  }
+}
+
+} // namespace tandem::test

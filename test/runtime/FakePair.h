@@ -1,0 +1,87 @@
+//===- FakePair.h - A pair whose programs are written here ------*- C++ -*-===//
+//
+// A device that runs the programs of the loop by the book, in a few lines
+// each, for a target and a drafter that are plain functions. It fails the test
+// when the loop breaks the rules of runtime/README.md: rows appended to the
+// wrong place, features of other tokens than those accepted, and so on.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_TEST_RUNTIME_FAKEPAIR_H
+#define TANDEM_TEST_RUNTIME_FAKEPAIR_H
+
+#include "runtime/Device.h"
+#include "test/runtime/TestArtifact.h"
+
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tandem::test {
+
+using Tokens = std::vector<uint32_t>;
+
+/// The next token behind all tokens so far: the target.
+using Target = std::function<uint32_t(std::span<const uint32_t>)>;
+
+/// What the drafter puts into slot `slot` of a block (1 is the first draft).
+/// `right` is what the target would say there.
+using Drafter = std::function<uint32_t(unsigned slot, uint32_t right)>;
+
+struct FakeOptions {
+  LoopSpec loop = {.block = 4};
+  bool drafter = true;
+  bool score = true;
+};
+
+class FakePair final : public Device {
+public:
+  FakePair(const FakeOptions &options, Target target, Drafter drafter);
+
+  const Artifact &artifact() const { return *opened; }
+
+  Status reset() override;
+  Status run(uint32_t program) override;
+  Status write(uint32_t port, std::span<const std::byte> data) override;
+  Status read(uint32_t port, std::span<std::byte> data) override;
+
+  /// Tokens in the target's caches for good.
+  const Tokens &history() const { return cached; }
+  /// How often each program ran.
+  std::map<std::string, unsigned> runs;
+  /// What run() returns instead of running a program of this name.
+  std::string failingProgram;
+
+private:
+  std::span<int32_t> ints(std::string_view port);
+  std::span<float> floats(std::string_view port);
+  int32_t &count(std::string_view port) { return ints(port)[0]; }
+
+  void foldPending();
+  void prefill();
+  void context();
+  void draft(bool withLogits);
+  void verify();
+  void accept();
+  void step();
+  void score();
+
+  LoopSpec loop;
+  bool hasDrafter;
+  Target target;
+  Drafter drafter;
+  FileBytes file;
+  std::optional<Artifact> opened;
+  std::vector<std::vector<std::byte>> portData;
+  Tokens cached;
+  /// Rows of the last verify or step: `accepted` says how many of them count.
+  Tokens pending;
+  /// Tokens whose features the drafter has.
+  Tokens contextTokens;
+};
+
+} // namespace tandem::test
+
+#endif // TANDEM_TEST_RUNTIME_FAKEPAIR_H

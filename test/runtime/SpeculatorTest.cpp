@@ -1,0 +1,317 @@
+//===- SpeculatorTest.cpp - The loop, with fake programs ------------------===//
+
+#include "runtime/Speculator.h"
+#include "test/runtime/FakePair.h"
+
+#include <gtest/gtest.h>
+#include <numeric>
+#include <random>
+
+using namespace tandem;
+using namespace tandem::test;
+
+namespace {
+
+/// Depends on every token so far, so that one wrong row shows for ever.
+uint32_t hashTarget(std::span<const uint32_t> tokens) {
+  uint64_t hash = 14695981039346656037u;
+  for (uint32_t token : tokens)
+    hash = (hash ^ token) * 1099511628211u;
+  return uint32_t((hash >> 32) % 90);
+}
+
+uint32_t alwaysRight(unsigned, uint32_t right) { return right; }
+uint32_t alwaysWrong(unsigned, uint32_t right) { return (right + 1) % 90; }
+Drafter rightFor(unsigned drafts) {
+  return [drafts](unsigned slot, uint32_t right) {
+    return slot <= drafts ? right : (right + 1) % 90;
+  };
+}
+
+/// Collects what the loop gives, and may end or cancel the text.
+class Collector final : public TokenSink {
+public:
+  Tokens tokens;
+  unsigned calls = 0;
+  std::optional<uint32_t> last;
+  unsigned callsUntilCancel = ~0u;
+
+  bool token(uint32_t id) override {
+    tokens.push_back(id);
+    return id != last;
+  }
+  bool keepGoing() override { return ++calls < callsUntilCancel; }
+};
+
+Tokens someTokens(size_t count) {
+  Tokens tokens(count);
+  for (size_t index = 0; index < count; ++index)
+    tokens[index] = uint32_t(index * 7 % 90);
+  return tokens;
+}
+
+/// What the target says \p count times in a row.
+Tokens continuation(const Target &target, Tokens tokens, size_t count) {
+  Tokens result;
+  while (result.size() < count) {
+    result.push_back(target(tokens));
+    tokens.push_back(result.back());
+  }
+  return result;
+}
+
+StatusOr<Generation> generate(FakePair &pair, const Tokens &prompt,
+                              const GenerateOptions &options, Collector &sink) {
+  auto speculator = Speculator::create(pair.artifact(), pair);
+  EXPECT_TRUE(speculator.isOk());
+  return speculator->generate(prompt, options, sink);
+}
+
+/// Generates and expects success.
+Generation write(FakePair &pair, const Tokens &prompt, uint32_t newTokens,
+                 bool useDrafter = true) {
+  Collector sink;
+  auto result =
+      generate(pair, prompt,
+               {.maxNewTokens = newTokens, .useDrafter = useDrafter}, sink);
+  EXPECT_TRUE(result.isOk()) << result.status().message();
+  if (!result.isOk())
+    return {};
+  return *result;
+}
+
+} // namespace
+
+TEST(Speculator, RightDrafterEmitsWholeBlocks) {
+  FakePair pair({}, hashTarget, alwaysRight);
+  Generation result = write(pair, someTokens(5), 13);
+  EXPECT_EQ(result.ids, continuation(hashTarget, someTokens(5), 13));
+  EXPECT_EQ(result.acceptLengths, (Tokens{4, 4, 4}));
+  EXPECT_EQ(result.finishReason, FinishReason::Length);
+  EXPECT_EQ(result.meanAcceptLength(), 4);
+}
+
+TEST(Speculator, WrongDrafterEmitsOneTokenARound) {
+  FakePair pair({}, hashTarget, alwaysWrong);
+  Generation result = write(pair, someTokens(5), 6);
+  EXPECT_EQ(result.ids, continuation(hashTarget, someTokens(5), 6));
+  EXPECT_EQ(result.acceptLengths, (Tokens{1, 1, 1, 1, 1}));
+}
+
+TEST(Speculator, DrafterRightForSomeSlotsEmitsThemAndOneMore) {
+  FakePair pair({}, hashTarget, rightFor(2));
+  Generation result = write(pair, someTokens(5), 10);
+  EXPECT_EQ(result.ids, continuation(hashTarget, someTokens(5), 10));
+  EXPECT_EQ(result.acceptLengths, (Tokens{3, 3, 3}));
+}
+
+TEST(Speculator, PlainDecodingNeverRunsTheDrafter) {
+  FakePair pair({}, hashTarget, alwaysRight);
+  Generation result = write(pair, someTokens(20), 9, /*useDrafter=*/false);
+  EXPECT_EQ(result.ids, continuation(hashTarget, someTokens(20), 9));
+  EXPECT_TRUE(result.acceptLengths.empty());
+  EXPECT_EQ(result.meanAcceptLength(), 1);
+  EXPECT_EQ(pair.runs["step"], 8u);
+  EXPECT_EQ(pair.runs["context"] + pair.runs["draft"] + pair.runs["verify"],
+            0u);
+}
+
+TEST(Speculator, PairWithoutDrafterDecodesPlainly) {
+  FakePair pair({.loop = {}, .drafter = false}, hashTarget, alwaysRight);
+  Generation result = write(pair, someTokens(3), 7);
+  EXPECT_EQ(result.ids, continuation(hashTarget, someTokens(3), 7));
+  EXPECT_TRUE(result.acceptLengths.empty());
+}
+
+// Whatever the drafter says, the ids are those of the target alone.
+TEST(Speculator, AnyDrafterBlockAndPromptLengthGivesTheSameIds) {
+  std::mt19937 random(1);
+  for (uint32_t block : {1u, 2u, 3u, 7u, 16u})
+    for (size_t length : {1, 2, 7, 8, 9, 16, 40}) {
+      Drafter sometimes = [&](unsigned, uint32_t right) {
+        return random() % 3 ? right : uint32_t(random() % 90);
+      };
+      FakePair pair({.loop = {.block = block}}, hashTarget, sometimes);
+      Generation result = write(pair, someTokens(length), 24);
+      EXPECT_EQ(result.ids, continuation(hashTarget, someTokens(length), 24))
+          << "block " << block << ", prompt " << length;
+      EXPECT_EQ(1 + std::accumulate(result.acceptLengths.begin(),
+                                    result.acceptLengths.end(), 0u),
+                24u);
+    }
+}
+
+TEST(Speculator, BudgetIsNeverOvershotInsideABlock) {
+  for (uint32_t budget = 1; budget < 12; ++budget) {
+    FakePair pair({}, hashTarget, alwaysRight);
+    Generation result = write(pair, someTokens(4), budget);
+    EXPECT_EQ(result.ids, continuation(hashTarget, someTokens(4), budget));
+    EXPECT_EQ(result.finishReason, FinishReason::Length);
+  }
+}
+
+TEST(Speculator, FirstTokenComesFromThePrefillAlone) {
+  FakePair pair({}, hashTarget, alwaysRight);
+  EXPECT_EQ(write(pair, someTokens(4), 1).acceptLengths, Tokens());
+  EXPECT_EQ(pair.runs["draft"], 0u);
+}
+
+TEST(Speculator, StopTokenInsideABlockEndsTheTextRightBehindIt) {
+  Tokens expected = continuation(hashTarget, someTokens(5), 40);
+  // Every place of a stop token in the first blocks; the token must not be in
+  // the text before.
+  for (size_t place = 0; place < 12; ++place) {
+    uint32_t stop = expected[place];
+    size_t first = size_t(std::find(expected.begin(), expected.end(), stop) -
+                          expected.begin());
+    LoopSpec loop = {.block = 4, .stopTokens = {99, stop}};
+    FakePair pair({.loop = loop}, hashTarget, alwaysRight);
+    Collector sink;
+    auto result = generate(pair, someTokens(5), {.maxNewTokens = 40}, sink);
+    ASSERT_TRUE(result.isOk());
+    EXPECT_EQ(result->finishReason, FinishReason::Stop);
+    EXPECT_EQ(result->ids,
+              Tokens(expected.begin(), expected.begin() + first + 1));
+    // The stop token is an id of the answer but not a part of its text.
+    EXPECT_EQ(sink.tokens, Tokens(expected.begin(), expected.begin() + first));
+    EXPECT_EQ(1 + std::accumulate(result->acceptLengths.begin(),
+                                  result->acceptLengths.end(), size_t(0)),
+              result->ids.size());
+  }
+}
+
+TEST(Speculator, IgnoredStopTokensAreTokensLikeAllOthers) {
+  Tokens expected = continuation(hashTarget, someTokens(5), 20);
+  LoopSpec loop = {.block = 4, .stopTokens = {expected[6]}};
+  FakePair pair({.loop = loop}, hashTarget, alwaysRight);
+  Collector sink;
+  auto result = generate(pair, someTokens(5),
+                         {.maxNewTokens = 20, .ignoreStopTokens = true}, sink);
+  ASSERT_TRUE(result.isOk());
+  EXPECT_EQ(result->ids, expected);
+  EXPECT_EQ(sink.tokens, expected);
+}
+
+TEST(Speculator, SinkEndsTheTextInsideABlock) {
+  Tokens expected = continuation(hashTarget, someTokens(5), 20);
+  FakePair pair({}, hashTarget, alwaysRight);
+  Collector sink;
+  sink.last = expected[6];
+  auto result = generate(pair, someTokens(5), {.maxNewTokens = 20}, sink);
+  ASSERT_TRUE(result.isOk());
+  EXPECT_EQ(result->finishReason, FinishReason::Stop);
+  EXPECT_EQ(result->ids, Tokens(expected.begin(), expected.begin() + 7));
+}
+
+TEST(Speculator, CancelledWithinOneRound) {
+  FakePair pair({}, hashTarget, alwaysRight);
+  Collector sink;
+  sink.callsUntilCancel = 3;
+  auto result = generate(pair, someTokens(5), {.maxNewTokens = 40}, sink);
+  ASSERT_TRUE(result.isOk());
+  EXPECT_EQ(result->finishReason, FinishReason::Cancelled);
+  EXPECT_EQ(result->ids.size(), 9u);
+}
+
+TEST(Speculator, CancelledBetweenPrefillChunks) {
+  FakePair pair({}, hashTarget, alwaysRight);
+  Collector sink;
+  sink.callsUntilCancel = 2;
+  auto result = generate(pair, someTokens(40), {.maxNewTokens = 4}, sink);
+  ASSERT_TRUE(result.isOk());
+  EXPECT_EQ(result->finishReason, FinishReason::Cancelled);
+  EXPECT_TRUE(result->ids.empty());
+  EXPECT_EQ(pair.runs["prefill"], 2u);
+}
+
+TEST(Speculator, EndOfTheContextEndsTheText) {
+  for (size_t length : {56, 61, 62, 63})
+    for (bool useDrafter : {true, false}) {
+      FakePair pair({}, hashTarget, alwaysRight);
+      Generation result = write(pair, someTokens(length), 1000, useDrafter);
+      EXPECT_EQ(result.ids,
+                continuation(hashTarget, someTokens(length), 64 - length));
+      EXPECT_EQ(result.finishReason, FinishReason::Length);
+    }
+}
+
+TEST(Speculator, PromptThatLeavesNoRoomIsAnErrorWithBothCounts) {
+  FakePair pair({}, hashTarget, alwaysRight);
+  for (size_t length : {64, 65, 640}) {
+    Collector sink;
+    auto result = generate(pair, someTokens(length), {}, sink);
+    ASSERT_FALSE(result.isOk());
+    EXPECT_EQ(result.status().code(), StatusCode::InvalidArgument);
+    EXPECT_EQ(result.status().message(),
+              concat("the prompt has ", length,
+                     " tokens, prompt and answer together can have 64"));
+  }
+}
+
+TEST(Speculator, EmptyPromptIsAnError) {
+  FakePair pair({}, hashTarget, alwaysRight);
+  Collector sink;
+  auto result = generate(pair, {}, {}, sink);
+  ASSERT_FALSE(result.isOk());
+  EXPECT_EQ(result.status().message(),
+            "the prompt is empty: at least one token is needed");
+}
+
+TEST(Speculator, IdsOutsideTheVocabularyAreAnError) {
+  FakePair pair({}, hashTarget, alwaysRight);
+  Collector sink;
+  auto result = generate(pair, {1, 2, 100}, {}, sink);
+  ASSERT_FALSE(result.isOk());
+  EXPECT_EQ(result.status().message(),
+            "the prompt: token 100 at index 2 is out of range (100 tokens)");
+}
+
+TEST(Speculator, OneTextAfterAnotherStartsFromNothing) {
+  FakePair pair({}, hashTarget, rightFor(1));
+  auto speculator = Speculator::create(pair.artifact(), pair);
+  ASSERT_TRUE(speculator.isOk());
+  for (size_t length : {30, 3, 11}) {
+    Collector sink;
+    auto result =
+        speculator->generate(someTokens(length), {.maxNewTokens = 10}, sink);
+    ASSERT_TRUE(result.isOk());
+    EXPECT_EQ(result->ids, continuation(hashTarget, someTokens(length), 10));
+  }
+}
+
+TEST(Speculator, LogitsThatAreNotNumbersAreAnError) {
+  // A kernel that finds no largest logit says -1.
+  Target broken = [](std::span<const uint32_t> tokens) {
+    return tokens.size() < 9 ? 7 : ~0u;
+  };
+  for (bool useDrafter : {true, false}) {
+    FakePair pair({}, broken, alwaysWrong);
+    Collector sink;
+    auto result =
+        generate(pair, someTokens(5), {.useDrafter = useDrafter}, sink);
+    ASSERT_FALSE(result.isOk());
+    EXPECT_EQ(result.status().message(),
+              "no token at position 9: the target's logits are not finite "
+              "there (got -1)");
+  }
+}
+
+TEST(Speculator, FailureOfAProgramEndsTheText) {
+  for (const char *program : {"prefill", "context", "draft", "accept"}) {
+    FakePair pair({}, hashTarget, alwaysRight);
+    pair.failingProgram = program;
+    Collector sink;
+    auto result = generate(pair, someTokens(5), {}, sink);
+    ASSERT_FALSE(result.isOk());
+    EXPECT_EQ(result.status().message(), "the device is gone");
+  }
+}
+
+TEST(Speculator, SingleFunctionCannotWriteText) {
+  FakePair pair({}, hashTarget, alwaysRight);
+  ArtifactSpec spec;
+  FileBytes file = spec.write();
+  auto artifact = Artifact::view(file.bytes());
+  ASSERT_TRUE(artifact.isOk()) << artifact.status().message();
+  EXPECT_FALSE(Speculator::create(*artifact, pair).isOk());
+}
