@@ -11,6 +11,7 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include <nlohmann/json.hpp>
 
@@ -22,7 +23,7 @@ using nlohmann::json;
 
 /// Ids above this are a mistake: no vocabulary has 16 million tokens, and the
 /// table has an entry for every id.
-static constexpr uint32_t MaxTokens = uint32_t(1) << 24;
+static constexpr uint32_t maxTokens = uint32_t(1) << 24;
 
 namespace {
 
@@ -56,7 +57,10 @@ public:
   }
 
   Error fail(const Twine &problem) const {
-    return createStringError(file + ": " + key + ": " + problem);
+    // A key can be any text, and a message is one line.
+    std::string printed;
+    raw_string_ostream(printed).write_escaped(StringRef(key).take_front(200));
+    return createStringError(file + ": " + printed + ": " + problem);
   }
 
   Error failExpected(const Twine &expected) const {
@@ -102,12 +106,12 @@ public:
   Expected<uint32_t> getId() const {
     std::optional<uint32_t> id = value ? toId(*value) : std::nullopt;
     if (!id)
-      return failExpected("an id below " + Twine(MaxTokens));
+      return failExpected("an id below " + Twine(maxTokens));
     return *id;
   }
 
   static std::optional<uint32_t> toId(const json &value) {
-    if (!value.is_number_unsigned() || value.get<uint64_t>() >= MaxTokens)
+    if (!value.is_number_unsigned() || value.get<uint64_t>() >= maxTokens)
       return std::nullopt;
     return value.get<uint64_t>();
   }
@@ -279,7 +283,7 @@ private:
     if (!useRegex)
       return useRegex.takeError();
     if (*useRegex)
-      data.pattern = ByteLevelPattern;
+      data.pattern = byteLevelPattern;
     return Error::success();
   }
 
@@ -307,7 +311,7 @@ private:
           return option.failExpected("null");
       } else if (key == "continuing_subword_prefix" ||
                  key == "end_of_word_suffix") {
-        if (!value.is_null() && value != "")
+        if (!value.is_null() && value != json(""))
           return option.failExpected("null");
       } else {
         return option.fail("is not known");
@@ -407,8 +411,8 @@ private:
     for (const auto &[key, value] : decoder->items()) {
       Node entry = decoder.member(key);
       uint32_t id = 0;
-      if (!to_integer(key, id, 10) || id >= MaxTokens)
-        return entry.fail("the key is no id below " + Twine(MaxTokens));
+      if (!to_integer(key, id, 10) || id >= maxTokens)
+        return entry.fail("the key is no id below " + Twine(maxTokens));
       Expected<TokenizerData::AddedToken> token = readAddedToken(entry);
       if (!token)
         return token.takeError();
@@ -437,7 +441,7 @@ private:
       if (!id)
         return vocabulary.fail("entry " + describe(text) + ": " +
                                describe(value) + ", expected an id below " +
-                               Twine(MaxTokens));
+                               Twine(maxTokens));
       auto found = addedByContent.find(text);
       const TokenizerData::AddedToken *added =
           found == addedByContent.end() ? nullptr : &data.added[found->second];

@@ -4,6 +4,7 @@
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/raw_ostream.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -39,7 +40,7 @@ public:
         size = 0;
       if (!size)
         return createStringError("byte " + Twine(at) + ": '" +
-                                 toStringRef(rest.take_front(8)) +
+                                 printable(rest.take_front(8)) +
                                  "' is not supported in a pattern");
       at += size;
     }
@@ -48,7 +49,7 @@ public:
 
 private:
   /// For a message of one line.
-  static std::string toStringRef(StringRef text) {
+  static std::string printable(StringRef text) {
     std::string printed;
     raw_string_ostream(printed).write_escaped(text);
     return printed;

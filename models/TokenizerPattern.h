@@ -15,8 +15,9 @@ namespace tandem::models {
 
 /// The pattern of GPT-2, which the ByteLevel pre-tokenizer of Hugging Face has
 /// built in (`use_regex`).
-inline constexpr llvm::StringLiteral ByteLevelPattern =
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+inline constexpr llvm::StringLiteral byteLevelPattern =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+)"
+    R"(| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 /// Checks that \p pattern means the same to Oniguruma and PCRE2 and compiles
 /// with the latter. Literals, classes with `\s \S \d \D` and general categories

@@ -19,7 +19,7 @@ using namespace tandem;
 namespace {
 
 /// Positions inside a piece are 32 bits wide.
-constexpr size_t MaxTextBytes = size_t(1) << 30;
+constexpr size_t maxTextBytes = size_t(1) << 30;
 
 //===----------------------------------------------------------------------===//
 // Added tokens
@@ -314,7 +314,7 @@ private:
 /// those of every left token begin: most tokens start few merges.
 class MergeTable {
 public:
-  static constexpr uint32_t None = ~uint32_t(0);
+  static constexpr uint32_t none = ~uint32_t(0);
 
   void setMerges(std::span<const artifact::Merge> all, uint32_t tokens) {
     merges = all;
@@ -329,7 +329,7 @@ public:
     return merges[index];
   }
 
-  /// Index of the merge of \p left and \p right, or None.
+  /// Index of the merge of \p left and \p right, or none.
   uint32_t find(uint32_t left, uint32_t right) const {
     uint32_t low = begins[left];
     uint32_t end = begins[left + 1];
@@ -341,7 +341,7 @@ public:
       else
         high = middle;
     }
-    return low < end && merges[low].right() == right ? low : None;
+    return low < end && merges[low].right() == right ? low : none;
   }
 
 private:
@@ -364,8 +364,8 @@ public:
     symbols.resize(size);
     candidates.clear();
     for (uint32_t i = 0; i < size; ++i)
-      symbols[i] = {byteTokens[uint8_t(piece[i])], i - 1, i + 1, None};
-    symbols[size - 1].next = None;
+      symbols[i] = {byteTokens[uint8_t(piece[i])], i - 1, i + 1, none};
+    symbols[size - 1].next = none;
     for (uint32_t i = 0; i + 1 < size; ++i)
       if (updateMerge(i))
         candidates.push_back(candidateAt(i));
@@ -378,33 +378,33 @@ public:
       uint32_t position = uint32_t(candidate);
       Symbol &left = symbols[position];
       // Neighbours merge, and leave candidates behind that are none any more.
-      if (left.merge == None || candidateAt(position) != candidate)
+      if (left.merge == none || candidateAt(position) != candidate)
         continue;
       Symbol &right = symbols[left.next];
       left.token = table[left.merge].result();
       left.next = right.next;
-      right.merge = None;
-      if (left.next != None)
+      right.merge = none;
+      if (left.next != none)
         symbols[left.next].previous = position;
       if (updateMerge(position))
         pushCandidate(position);
-      if (left.previous != None && updateMerge(left.previous))
+      if (left.previous != none && updateMerge(left.previous))
         pushCandidate(left.previous);
     }
-    for (uint32_t i = 0; i != None; i = symbols[i].next)
+    for (uint32_t i = 0; i != none; i = symbols[i].next)
       tokens.push_back(symbols[i].token);
   }
 
 private:
-  static constexpr uint32_t None = MergeTable::None;
+  static constexpr uint32_t none = MergeTable::none;
 
   /// A token of the piece, at the position of its first byte.
   struct Symbol {
     uint32_t token;
-    /// Neighbours, or None. `0 - 1` is None.
+    /// Neighbours, or none. `0 - 1` is none.
     uint32_t previous;
     uint32_t next;
-    /// The merge with the next one, or None; None too when the symbol was
+    /// The merge with the next one, or none; none too when the symbol was
     /// merged into the one before.
     uint32_t merge;
   };
@@ -412,10 +412,10 @@ private:
   /// Looks for the merge of a symbol with the next one.
   bool updateMerge(uint32_t position) {
     Symbol &symbol = symbols[position];
-    symbol.merge = symbol.next == None
-                       ? None
+    symbol.merge = symbol.next == none
+                       ? none
                        : table.find(symbol.token, symbols[symbol.next].token);
-    return symbol.merge != None;
+    return symbol.merge != none;
   }
 
   /// Order of candidates: by rank, then by position.
@@ -528,9 +528,9 @@ StatusOr<Tokenizer> Tokenizer::create(const artifact::Tokenizer &source) {
 
 StatusOr<std::vector<uint32_t>> Tokenizer::encode(std::string_view text,
                                                   AddedTokens added) const {
-  if (text.size() > MaxTextBytes)
+  if (text.size() > maxTextBytes)
     return invalidArgument("text has ", text.size(), " bytes, at most ",
-                           MaxTextBytes, " are supported");
+                           maxTextBytes, " are supported");
   if (size_t valid = countValidUtf8(text); valid != text.size())
     return invalidArgument("text is not UTF-8: invalid byte at offset ", valid);
 

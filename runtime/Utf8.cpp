@@ -12,7 +12,7 @@
 using namespace tandem;
 
 /// U+FFFD, the replacement character.
-static constexpr std::string_view Replacement = "\xEF\xBF\xBD";
+static constexpr std::string_view replacement = "\xEF\xBF\xBD";
 
 Utf8Head tandem::readUtf8Head(std::string_view bytes) {
   assert(!bytes.empty());
@@ -156,7 +156,7 @@ std::string Utf8Stream::push(std::string_view bytes) {
         break;
       size = head.size;
       if (head.kind == Utf8Head::Kind::Invalid) {
-        text += Replacement;
+        text += replacement;
         bytes.remove_prefix(size);
         continue;
       }
@@ -169,7 +169,7 @@ std::string Utf8Stream::push(std::string_view bytes) {
 }
 
 std::string Utf8Stream::finish() {
-  std::string text(pending.empty() ? std::string_view() : Replacement);
+  std::string text(pending.empty() ? std::string_view() : replacement);
   pending.clear();
   return text;
 }

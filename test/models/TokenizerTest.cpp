@@ -616,6 +616,7 @@ TEST(TokenizerErrorTest, values) {
       {"/model/ignore_merges", "no",
        "model.ignore_merges: found \"no\", expected a boolean"},
       {"/model/novelty", 1, "model.novelty: is not known"},
+      {"/model/new\nline", 1, "model.new\\nline: is not known"},
       {"/model/vocab", json::array(),
        "model.vocab: found an array of 0, expected an object"},
       {"/model/vocab", json::object(),
@@ -719,7 +720,7 @@ TEST(TokenizerErrorTest, configuration) {
 
 TEST(TokenizerErrorTest, patterns) {
   for (llvm::StringRef same :
-       {models::ByteLevelPattern,
+       {models::byteLevelPattern,
         llvm::StringLiteral(
             "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+"
             "|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+"
