@@ -3,6 +3,7 @@
 #include "dialects/plan/PlanOps.h"
 #include "passes/Lifetimes.h"
 #include "passes/Passes.h"
+#include "passes/Report.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/MathExtras.h"
@@ -18,7 +19,10 @@ using namespace tandem;
 namespace {
 struct AssignBuffersPass
     : tandem::impl::AssignBuffersPassBase<AssignBuffersPass> {
+  using AssignBuffersPassBase::AssignBuffersPassBase;
+
   void runOnOperation() override {
+    bufferBytes = 0;
     ModuleOp module = getOperation();
     Builder builder(&getContext());
     auto setSize = [&](StringRef name, int64_t size) {
@@ -30,10 +34,14 @@ struct AssignBuffersPass
     for (auto program : module.getOps<plan::ProgramOp>())
       arena = std::max(arena, placeBuffers(program));
     setSize(plan::PlanDialect::kArenaSizeAttrName, arena);
-    arenaBytes += arena;
+    reportCount(*this, module, report, arena, "bytes of arena");
+    reportCount(*this, module, report, bufferBytes, "bytes of buffers");
   }
 
 private:
+  /// Bytes of all buffers of all programs.
+  int64_t bufferBytes = 0;
+
   /// Puts all ops of a kind one behind the other. Returns the bytes needed.
   template <typename OpT> int64_t layOut() {
     int64_t end = 0;

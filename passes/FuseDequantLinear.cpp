@@ -2,6 +2,7 @@
 
 #include "dialects/lm/LmOps.h"
 #include "passes/Passes.h"
+#include "passes/Report.h"
 
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
@@ -16,7 +17,7 @@ using namespace tandem;
 
 namespace {
 struct FuseDequantLinear : OpRewritePattern<lm::LinearOp> {
-  FuseDequantLinear(MLIRContext *context, Pass::Statistic &numFused)
+  FuseDequantLinear(MLIRContext *context, int64_t &numFused)
       : OpRewritePattern(context), numFused(numFused) {}
 
   LogicalResult matchAndRewrite(lm::LinearOp op,
@@ -34,16 +35,21 @@ struct FuseDequantLinear : OpRewritePattern<lm::LinearOp> {
     return success();
   }
 
-  Pass::Statistic &numFused;
+  int64_t &numFused;
 };
 
 struct FuseDequantLinearPass
     : tandem::impl::FuseDequantLinearPassBase<FuseDequantLinearPass> {
+  using FuseDequantLinearPassBase::FuseDequantLinearPassBase;
+
   void runOnOperation() override {
+    int64_t numFused = 0;
     RewritePatternSet patterns(&getContext());
     patterns.add<FuseDequantLinear>(&getContext(), numFused);
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
-      signalPassFailure();
+      return signalPassFailure();
+    reportCount(*this, getOperation(), report, numFused,
+                "linear layers read a packed weight");
   }
 };
 } // namespace

@@ -2,6 +2,7 @@
 
 #include "dialects/lm/LmOps.h"
 #include "passes/Passes.h"
+#include "passes/Report.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/PatternMatch.h"
@@ -70,12 +71,17 @@ static void lowerDenoise(lm::DenoiseOp op, RewriterBase &rewriter) {
 
 namespace {
 struct LowerDenoisePass : tandem::impl::LowerDenoisePassBase<LowerDenoisePass> {
+  using LowerDenoisePassBase::LowerDenoisePassBase;
+
   void runOnOperation() override {
+    int64_t numLowered = 0;
     IRRewriter rewriter(&getContext());
     getOperation()->walk([&](lm::DenoiseOp op) {
       lowerDenoise(op, rewriter);
       ++numLowered;
     });
+    reportCount(*this, getOperation(), report, numLowered,
+                "denoise ops lowered");
   }
 };
 } // namespace

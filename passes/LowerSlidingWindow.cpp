@@ -12,6 +12,7 @@
 
 #include "dialects/lm/LmOps.h"
 #include "passes/Passes.h"
+#include "passes/Report.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -41,7 +42,10 @@ struct CacheUses {
 
 struct LowerSlidingWindowPass
     : tandem::impl::LowerSlidingWindowPassBase<LowerSlidingWindowPass> {
+  using LowerSlidingWindowPassBase::LowerSlidingWindowPassBase;
+
   void runOnOperation() override {
+    int64_t numRings = 0;
     llvm::MapVector<StringAttr, CacheUses> states;
     for (auto function : getOperation().getOps<func::FuncOp>())
       for (BlockArgument argument : function.getArguments()) {
@@ -68,6 +72,7 @@ struct LowerSlidingWindowPass
 
     for (auto function : getOperation().getOps<func::FuncOp>())
       updateType(function);
+    reportCount(*this, getOperation(), report, numRings, "caches became rings");
   }
 
 private:

@@ -5,6 +5,11 @@
 
 include "mlir/Pass/PassBase.td"
 
+/// Debian builds MLIR without pass statistics, so passes count for themselves.
+def ReportOption
+    : Option<"report", "report", "bool", "false",
+             "Say in a remark how often the pass did what">;
+
 //===----------------------------------------------------------------------===//
 // Contract of the import
 //===----------------------------------------------------------------------===//
@@ -39,8 +44,7 @@ def FuseDequantLinearPass : Pass<"lm-fuse-dequant-linear"> {
     The weight is then read packed. Fires for every user of the dequantized weight that is a linear layer.
   }];
   let dependentDialects = ["::tandem::lm::LmDialect"];
-  let statistics = [Statistic<"numFused", "num-fused",
-                              "Number of linear layers that read a packed weight">];
+  let options = [ReportOption];
 }
 
 //===----------------------------------------------------------------------===//
@@ -62,8 +66,7 @@ def LowerDenoisePass : Pass<"lm-lower-denoise"> {
     With more steps the body stands once per step, and `lm.unmask` between two of them fills the most confident slots.
   }];
   let dependentDialects = ["::tandem::lm::LmDialect"];
-  let statistics = [Statistic<"numLowered", "num-lowered",
-                              "Number of denoise ops lowered">];
+  let options = [ReportOption];
 }
 
 def LowerSlidingWindowPass
@@ -83,8 +86,7 @@ def LowerSlidingWindowPass
     fewer slots than the rows of one append keeps the last rows, which is all that later windows see.
   }];
   let dependentDialects = ["::tandem::lm::LmDialect"];
-  let statistics = [Statistic<"numRings", "num-rings",
-                              "Number of caches that became rings">];
+  let options = [ReportOption];
 }
 
 def LowerSpeculatePass : Pass<"lm-lower-speculate", "::mlir::ModuleOp"> {
@@ -136,10 +138,7 @@ def AssignBuffersPass : Pass<"plan-assign-buffers", "::mlir::ModuleOp"> {
     `plan.state_size` and `plan.port_size` on the module. Offsets are multiples of 64.
   }];
   let dependentDialects = ["::tandem::plan::PlanDialect"];
-  let statistics = [
-    Statistic<"arenaBytes", "arena-bytes", "Bytes of the arena">,
-    Statistic<"bufferBytes", "buffer-bytes", "Bytes of all buffers together">
-  ];
+  let options = [ReportOption];
 }
 
 def VerifyPlanPass : Pass<"plan-verify", "::mlir::ModuleOp"> {

@@ -7,6 +7,8 @@
 #include "dialects/plan/PlanOps.h"
 #include "dialects/plan/KernelFamilies.h"
 
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
 using namespace mlir;
 using namespace tandem::plan;
 
@@ -198,7 +200,11 @@ LogicalResult LoopOp::verifySymbolUses(SymbolTableCollection &symbols) {
   // (C1)
   for (NamedAttribute attribute : (*this)->getAttrs()) {
     auto program = dyn_cast<FlatSymbolRefAttr>(attribute.getValue());
-    if (program && !symbols.lookupNearestSymbolFrom<ProgramOp>(*this, program))
+    if (!program)
+      continue;
+    // Before convert-lm-to-plan the programs are functions.
+    Operation *symbol = symbols.lookupNearestSymbolFrom(*this, program);
+    if (!isa_and_nonnull<ProgramOp, FunctionOpInterface>(symbol))
       return emitOpError("expects ")
              << attribute.getName() << " to be a program, but got " << program;
   }

@@ -1,0 +1,34 @@
+// RUN: qopt %s --tandem-pipeline --dump-pass-pipeline 2>&1 >/dev/null \
+// RUN:   | FileCheck %s --check-prefix=ORDER
+// RUN: qopt %s --tandem-pipeline | FileCheck %s
+
+// ORDER: lm-verify-import
+// ORDER-SAME: lm-fuse-dequant-linear
+// ORDER-SAME: lm-verify-import
+// ORDER-SAME: lm-lower-denoise
+// ORDER-SAME: lm-lower-sliding-window
+// ORDER-SAME: lm-lower-speculate
+// ORDER-SAME: convert-lm-to-plan
+// ORDER-SAME: plan-assign-buffers
+// ORDER-SAME: plan-verify
+
+// From a packed weight to a launch that reads it packed.
+// CHECK: plan.weight "target:q"
+// CHECK: plan.kernel @quant_linear_40x64_q4_g32_bf16
+// CHECK: plan.program @layer
+// CHECK: plan.buffer at 0
+// CHECK: plan.launch @quant_linear
+// CHECK: plan.launch @silu
+module attributes {lm.checkpoints = {target = "dir"}} {
+  func.func @layer(%x: tensor<16x64xf32> {lm.port = "x"})
+      -> (tensor<16x40xf32> {lm.port = "y"}) {
+    %codes = lm.weight "target", "q.weight_packed" : tensor<40x8xi32>
+    %scales = lm.weight "target", "q.weight_scale" : tensor<40x2xbf16>
+    %w = lm.dequant %codes, %scales grouped<bits = 4, group = 32>
+        : tensor<40x8xi32>, tensor<40x2xbf16> -> tensor<40x64xf32>
+    %h = lm.linear %x, %w
+        : tensor<16x64xf32>, tensor<40x64xf32> -> tensor<16x40xf32>
+    %y = lm.silu %h : tensor<16x40xf32>
+    return %y : tensor<16x40xf32>
+  }
+}
