@@ -1,0 +1,54 @@
+//===- Importer.h - From checkpoints to an lm module ------------*- C++ -*-===//
+//
+// Reads a target and, if there is one, its drafter, checks that they belong
+// together, and writes down what they compute. Nothing is fused or lowered
+// here, and no weight is copied: the module refers to tensors by name.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_MODELS_IMPORTER_H
+#define TANDEM_MODELS_IMPORTER_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "llvm/Support/Error.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace tandem::models {
+
+/// What to import and for which sizes.
+struct ImportOptions {
+  /// Checkpoint directories. No drafter when `drafterDir` is empty.
+  std::string targetDir, drafterDir;
+  /// Tokens of a block, the anchor included: 1 to the drafter's block_size,
+  /// which is the default. 1 is decoding without the drafter.
+  std::optional<int64_t> block;
+  /// Puts a two-sided window of so many positions on every full layer of the
+  /// drafter. Layers that slide by configuration keep their own.
+  std::optional<int64_t> draftWindow;
+  /// Longest text. By default 8192 or what the models are made for, if that is
+  /// less; more than that is an error.
+  std::optional<int64_t> maxContext;
+  /// Passes of the drafter per block.
+  int64_t denoiseSteps = 1;
+  /// Rows of a prefill.
+  int64_t chunk = 64;
+  /// Rows of a score.
+  int64_t scoreChunk = 16;
+};
+
+/// Imports the pair that \p options describe: the programs of
+/// runtime/README.md, one lm.speculate, `lm.checkpoints` with absolute paths
+/// and `lm.facts`. Activations are f32. Loads the dialects it needs into
+/// \p context; oddities that do not matter are warnings there. Errors are one
+/// line that names file, key or tensor, what was found and what was expected.
+llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>>
+importPair(mlir::MLIRContext &context, const ImportOptions &options);
+
+} // namespace tandem::models
+
+#endif // TANDEM_MODELS_IMPORTER_H

@@ -1,0 +1,284 @@
+//===- Programs.cpp - The programs of a pair ------------------------------===//
+
+#include "models/Programs.h"
+
+using namespace llvm;
+using namespace mlir;
+using namespace tandem;
+using namespace tandem::models;
+
+namespace {
+
+class PairBuilder {
+public:
+  PairBuilder(ModuleOp module, const Pair &pair, const PairSizes &sizes,
+              Type elementType)
+      : module(module), pair(pair), target(pair.target), drafter(pair.drafter),
+        sizes(sizes), elementType(elementType) {
+    MLIRContext *context = module.getContext();
+    targetStates = target.getStates(context, sizes.slots,
+                                    /*pending=*/sizes.block, elementType);
+    if (!drafter)
+      return;
+    drafterStates = drafter->getStates(context, sizes.slots, elementType);
+    taps = pair.drafterConfig->targetLayers;
+  }
+
+  void buildPrefill();
+  void buildStep();
+  void buildScore();
+  void buildVerify();
+  void buildAccept();
+  void buildContext();
+  /// `draft`, or `score_draft` when \p name says so, which also returns logits.
+  void buildDraft(StringRef name);
+
+private:
+  Type getTokens(int64_t count) const {
+    return RankedTensorType::get(
+        {count}, IntegerType::get(elementType.getContext(), 32));
+  }
+  Type getScalar() const { return getTokens(1); }
+  Type getFeatures(int64_t rows) const {
+    int64_t columns = taps.size() * pair.targetConfig.hiddenSize;
+    return RankedTensorType::get({rows, columns}, elementType);
+  }
+
+  /// Starts a program on the target's caches.
+  ProgramBuilder startTarget(StringRef name, ArrayRef<Port> inputs) {
+    return ProgramBuilder(module, name, inputs, targetStates, elementType);
+  }
+  /// Starts a program on the drafter's caches.
+  ProgramBuilder startDrafter(StringRef name, ArrayRef<Port> inputs) {
+    return ProgramBuilder(module, name, inputs, drafterStates, elementType);
+  }
+
+  /// The tokens of port \p tokens, of which port \p count says how many live.
+  static Value getLiveTokens(ProgramBuilder &program, StringRef tokens,
+                             StringRef count) {
+    Value input = program.getInput(tokens);
+    return lm::LiveRowsOp::create(program.getBuilder(), program.getLoc(),
+                                  input.getType(), input,
+                                  program.getInput(count));
+  }
+
+  /// The most likely token of each row of \p logits.
+  Value argmax(ProgramBuilder &program, Value logits) const {
+    int64_t rows = cast<RankedTensorType>(logits.getType()).getDimSize(0);
+    return lm::ArgmaxOp::create(
+        program.getBuilder(),
+        getNameLoc(program.getBuilder(), target.getHead().module),
+        getTokens(rows), logits);
+  }
+
+  ModuleOp module;
+  const Pair &pair;
+  const Qwen35 &target;
+  const DFlash *drafter;
+  const PairSizes &sizes;
+  Type elementType;
+  SmallVector<State> targetStates, drafterStates;
+  /// Layers that the drafter reads; empty without one.
+  ArrayRef<int64_t> taps;
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Programs of the target
+//===----------------------------------------------------------------------===//
+
+void PairBuilder::buildPrefill() {
+  ProgramBuilder program =
+      startTarget("prefill", {{"chunk", getTokens(sizes.chunk)},
+                              {"chunk_count", getScalar()},
+                              {"start", getScalar()},
+                              {"accepted", getScalar()}});
+  Value count = program.getInput("chunk_count");
+  RowContext context = {program.getInput("start"), count,
+                        program.getInput("accepted"), /*commit=*/true};
+  Value tokens = getLiveTokens(program, "chunk", "chunk_count");
+  Qwen35::Streams streams =
+      target.run(program.layers(), tokens, context, program.caches, taps);
+  Value last = lm::LastRowOp::create(
+      program.getBuilder(), program.getLoc(),
+      program.layers().getRowsType(1, pair.targetConfig.hiddenSize),
+      streams.last, count);
+  Value anchor = argmax(program, target.logits(program.layers(), last));
+  if (drafter)
+    program.finish({{"anchor", anchor}, {"chunk_features", streams.features}});
+  else
+    program.finish({{"anchor", anchor}});
+}
+
+void PairBuilder::buildStep() {
+  ProgramBuilder program = startTarget("step", {{"anchor", getScalar()},
+                                                {"start", getScalar()},
+                                                {"accepted", getScalar()}});
+  Value start = program.getInput("start"), anchor = program.getInput("anchor");
+  // Nothing is committed: the row is pending until the next call keeps it, as
+  // in verify, so that both leave the same state behind.
+  RowContext context = {start, /*count=*/Value(), program.getInput("accepted"),
+                        /*commit=*/false};
+  Qwen35::Streams streams = target.run(program.layers(), anchor, context,
+                                       program.caches, /*taps=*/{});
+  Value decided =
+      argmax(program, target.logits(program.layers(), streams.last));
+  auto accept = lm::AcceptOp::create(program.getBuilder(), program.getLoc(),
+                                     anchor, decided, start, /*count=*/Value());
+  program.finish({{"anchor", accept.getAnchor()},
+                  {"accepted", accept.getAccepted()},
+                  {"start", accept.getNextStart()},
+                  {"context_start", accept.getContextStart()}});
+}
+
+void PairBuilder::buildScore() {
+  ProgramBuilder program =
+      startTarget("score", {{"score_tokens", getTokens(sizes.scoreChunk)},
+                            {"score_count", getScalar()},
+                            {"start", getScalar()},
+                            {"accepted", getScalar()}});
+  RowContext context = {program.getInput("start"),
+                        program.getInput("score_count"),
+                        program.getInput("accepted"), /*commit=*/true};
+  Value tokens = getLiveTokens(program, "score_tokens", "score_count");
+  Qwen35::Streams streams =
+      target.run(program.layers(), tokens, context, program.caches, taps);
+  Value logits = target.logits(program.layers(), streams.last);
+  if (drafter)
+    program.finish(
+        {{"score_logits", logits}, {"score_features", streams.features}});
+  else
+    program.finish({{"score_logits", logits}});
+}
+
+void PairBuilder::buildVerify() {
+  ProgramBuilder program =
+      startTarget("verify", {{"block", getTokens(sizes.block)},
+                             {"block_count", getScalar()},
+                             {"start", getScalar()},
+                             {"accepted", getScalar()}});
+  RowContext context = {program.getInput("start"),
+                        program.getInput("block_count"),
+                        program.getInput("accepted"), /*commit=*/false};
+  Value tokens = getLiveTokens(program, "block", "block_count");
+  Qwen35::Streams streams =
+      target.run(program.layers(), tokens, context, program.caches, taps);
+  Value decided =
+      argmax(program, target.logits(program.layers(), streams.last));
+  program.finish({{"decided", decided}, {"features", streams.features}});
+}
+
+//===----------------------------------------------------------------------===//
+// Programs of the drafter, and between the two
+//===----------------------------------------------------------------------===//
+
+void PairBuilder::buildAccept() {
+  ProgramBuilder program(module, "accept",
+                         {{"block", getTokens(sizes.block)},
+                          {"decided", getTokens(sizes.block)},
+                          {"block_count", getScalar()},
+                          {"start", getScalar()}},
+                         /*states=*/{}, elementType);
+  auto accept = lm::AcceptOp::create(
+      program.getBuilder(), program.getLoc(), program.getInput("block"),
+      program.getInput("decided"), program.getInput("start"),
+      program.getInput("block_count"));
+  program.finish({{"accepted", accept.getAccepted()},
+                  {"anchor", accept.getAnchor()},
+                  {"start", accept.getNextStart()},
+                  {"context_start", accept.getContextStart()}});
+}
+
+void PairBuilder::buildContext() {
+  ProgramBuilder program =
+      startDrafter("context", {{"chunk_features", getFeatures(sizes.chunk)},
+                               {"chunk_count", getScalar()},
+                               {"start", getScalar()}});
+  drafter->ingest(program.layers(), program.getInput("chunk_features"),
+                  program.getInput("start"), program.getInput("chunk_count"),
+                  program.caches);
+  program.finish({});
+}
+
+void PairBuilder::buildDraft(StringRef name) {
+  ProgramBuilder program =
+      startDrafter(name, {{"anchor", getScalar()},
+                          {"features", getFeatures(sizes.block)},
+                          {"accepted", getScalar()},
+                          {"context_start", getScalar()},
+                          {"start", getScalar()}});
+  OpBuilder &builder = program.getBuilder();
+  drafter->ingest(program.layers(), program.getInput("features"),
+                  program.getInput("context_start"),
+                  program.getInput("accepted"), program.caches);
+
+  Type tokensType = getTokens(sizes.block);
+  Type logitsType = program.layers().getRowsType(
+      sizes.block - 1, pair.targetConfig.vocabularySize);
+  SmallVector<Type> types = {tokensType, logitsType};
+  SmallVector<Type> cacheTypes =
+      llvm::to_vector(ValueRange(program.caches).getTypes());
+  llvm::append_range(types, cacheTypes);
+  auto denoise = lm::DenoiseOp::create(
+      builder, program.getLoc(), types, program.getInput("anchor"),
+      program.caches, builder.getI32IntegerAttr(pair.drafterConfig->maskToken),
+      builder.getI64IntegerAttr(sizes.block),
+      builder.getI64IntegerAttr(sizes.denoiseSteps));
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    SmallVector<Type> argumentTypes = {tokensType};
+    llvm::append_range(argumentTypes, cacheTypes);
+    Block *body = builder.createBlock(
+        &denoise.getBody(), {}, argumentTypes,
+        SmallVector<Location>(argumentTypes.size(), program.getLoc()));
+    SmallVector<Value> caches(body->getArguments().drop_front());
+    SmallVector<Value> yielded = {
+        drafter->draft(program.layers(), target, body->getArgument(0),
+                       program.getInput("start"), caches)};
+    llvm::append_range(yielded, caches);
+    lm::YieldOp::create(builder, program.getLoc(), yielded);
+  }
+  program.caches = llvm::to_vector_of<Value>(denoise.getNewCaches());
+  if (name == "score_draft")
+    program.finish(
+        {{"block", denoise.getBlock()}, {"draft_logits", denoise.getLogits()}});
+  else
+    program.finish({{"block", denoise.getBlock()}});
+}
+
+void tandem::models::buildPrograms(ModuleOp module, const Pair &pair,
+                                   const PairSizes &sizes,
+                                   ArrayRef<int32_t> stopTokens,
+                                   Type elementType) {
+  PairBuilder build(module, pair, sizes, elementType);
+  build.buildPrefill();
+  build.buildStep();
+  if (pair.drafter) {
+    build.buildContext();
+    build.buildDraft("draft");
+    build.buildVerify();
+    build.buildAccept();
+  }
+  build.buildScore();
+  if (pair.drafter)
+    build.buildDraft("score_draft");
+
+  OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+  auto symbol = [&](StringRef name) {
+    return FlatSymbolRefAttr::get(builder.getContext(), name);
+  };
+  auto drafterSymbol = [&](StringRef name) {
+    return pair.drafter ? symbol(name) : FlatSymbolRefAttr();
+  };
+  lm::SpeculateOp::create(
+      builder, getNameLoc(builder, "speculate"), symbol("prefill"),
+      symbol("step"), drafterSymbol("context"), drafterSymbol("draft"),
+      drafterSymbol("verify"), drafterSymbol("accept"), symbol("score"),
+      drafterSymbol("score_draft"), builder.getI64IntegerAttr(sizes.block),
+      builder.getI64IntegerAttr(sizes.chunk),
+      builder.getI64IntegerAttr(sizes.scoreChunk),
+      builder.getI64IntegerAttr(sizes.maxContext),
+      builder.getI64IntegerAttr(pair.targetConfig.vocabularySize),
+      builder.getDenseI32ArrayAttr(stopTokens));
+}
