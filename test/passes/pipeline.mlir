@@ -3,14 +3,14 @@
 // RUN: qopt %s --tandem-pipeline | FileCheck %s
 
 // ORDER: lm-verify-import
-// ORDER-SAME: lm-fuse-dequant-linear
-// ORDER-SAME: lm-verify-import
-// ORDER-SAME: lm-lower-denoise
-// ORDER-SAME: lm-lower-sliding-window
-// ORDER-SAME: lm-lower-speculate
-// ORDER-SAME: convert-lm-to-plan
-// ORDER-SAME: plan-assign-buffers
-// ORDER-SAME: plan-verify
+// ORDER: lm-fuse-dequant-linear
+// ORDER: lm-verify-import
+// ORDER: lm-lower-denoise
+// ORDER: lm-lower-sliding-window
+// ORDER: lm-lower-speculate
+// ORDER: convert-lm-to-plan
+// ORDER: plan-assign-buffers
+// ORDER: plan-verify
 
 // From a packed weight to a launch that reads it packed.
 // CHECK: plan.weight "target:q"
