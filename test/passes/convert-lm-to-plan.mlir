@@ -23,7 +23,7 @@ func.func @port_and_buffer(%x: tensor<16x64xf32> {lm.port = "x"})
 // Two programs share ports, weights and kernels of the same name and numbers.
 // CHECK: plan.port "t" : memref<1xi32>
 // CHECK-NOT: plan.port "t"
-// CHECK: %[[TABLE:.*]] = plan.weight "target:embed" from "target" ["embed.weight"] packing #plan.interleaved<outputs = 40, columns = 16, element = bf16> : memref<1536xi8>
+// CHECK: %[[TABLE:.*]] = plan.weight "target:embed" from "target" ["embed.weight"] packing(#plan.interleaved<outputs = 40, columns = 16, element = bf16>) : memref<1536xi8>
 // CHECK-NOT: plan.weight
 // CHECK: plan.kernel @embed_c16_v40_bf16
 // CHECK-NOT: plan.kernel
@@ -49,7 +49,7 @@ func.func @b(%t: tensor<1xi32> {lm.port = "t"})
 // CHECK: %[[X:.*]] = plan.port "x"
 // CHECK: %[[N:.*]] = plan.port "n"
 // CHECK: plan.weight "target:q" from "target" ["q.weight_packed", "q.weight_scale"]
-// CHECK-SAME: packing #plan.interleaved_codes<outputs = 40, columns = 64, bits = 4, group = 32, scale = bf16>
+// CHECK-SAME: packing(#plan.interleaved_codes<outputs = 40, columns = 64, bits = 4, group = 32, scale = bf16>)
 // CHECK: plan.weight "target:w" from "target" ["w.weight"]
 // CHECK: plan.kernel @quant_linear_40x64_q4_g32_bf16 quant_linear
 // CHECK: plan.kernel @linear_8x40_bf16 linear
@@ -158,7 +158,7 @@ func.func @copy_when_the_port_is_still_read(
 // -----
 
 // Rotations of equal base and width read one table.
-// CHECK: plan.weight "rope:8" from "" [] packing #plan.rope_table<positions = 4096, dims = 8, theta = 1.000000e+05 : f64> : memref<131072xi8>
+// CHECK: plan.weight "rope:8" from "" [] packing(#plan.rope_table<positions = 4096, dims = 8, theta = 1.000000e+05 : f64>) : memref<131072xi8>
 // CHECK-NOT: plan.weight
 // CHECK: plan.launch @rope
 // CHECK: plan.launch @rope
