@@ -212,9 +212,15 @@ TableBuilder::buildLaunch(plan::LaunchOp launch) {
   StringRef location = getLocation(launch);
   auto locationText =
       builder.CreateSharedString(location.data(), location.size());
-  return artifact::CreateLaunch(builder, kernel->second, operandVector,
-                                launch.getRows(), rowsPort, launch.getItems(),
-                                launch.getPerRow(), locationText);
+  artifact::LaunchBuilder table(builder);
+  table.add_kernel(kernel->second);
+  table.add_operands(operandVector);
+  table.add_rows(launch.getRows());
+  table.add_rows_port(rowsPort);
+  table.add_items(launch.getItems());
+  table.add_items_per_row(launch.getPerRow());
+  table.add_location(locationText);
+  return table.Finish();
 }
 
 Error TableBuilder::buildPrograms(Tables<artifact::Program> &programs) {

@@ -1,0 +1,413 @@
+//===- Driver.cpp - From options to an artefact ---------------------------===//
+
+#include "tools/qcompile/Driver.h"
+
+#include "codegen/MemoryReport.h"
+#include "codegen/Serializer.h"
+#include "codegen/SourceFiles.h"
+#include "codegen/cpu/CpuCompiler.h"
+#include "dialects/lm/LmOps.h"
+#include "dialects/plan/PlanOps.h"
+#include "models/Importer.h"
+#include "models/Tokenizer.h"
+#include "passes/Pipelines.h"
+#include "runtime/KernelAbi.h"
+#include "tools/qcompile/Diagnostics.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/AsmState.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Config/llvm-config.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/SourceMgr.h"
+
+using namespace llvm;
+using namespace tandem;
+using namespace tandem::qcompile;
+using mlir::FailureOr;
+using mlir::LogicalResult;
+using mlir::ModuleOp;
+
+namespace {
+
+/// Module attribute: the options that shaped the module, so that a compilation
+/// that continues from a dump can still say them.
+constexpr StringLiteral kOptionsAttrName = "tandem.options";
+
+/// File names of --dump-dir, by stage.
+constexpr StringLiteral kDumpNames[] = {"00-import.mlir", "10-fused.mlir",
+                                        "20-lowered.mlir", "30-plan.mlir",
+                                        "kernels.mlir"};
+
+class Driver {
+public:
+  explicit Driver(const Options &options)
+      : options(options), diagnostics(context, progress) {
+    context.loadDialect<lm::LmDialect, plan::PlanDialect,
+                        mlir::func::FuncDialect>();
+  }
+
+  LogicalResult run();
+
+private:
+  /// Checks what can be checked before the long work, and opens the output.
+  LogicalResult prepare();
+  LogicalResult checkArch();
+
+  LogicalResult importPair();
+  LogicalResult readStage();
+  /// The last stage that the module has been through.
+  Stage findStage();
+
+  /// Runs the phase that leads to \p stage, if it is still to come.
+  LogicalResult runPhase(Stage stage, StringRef name,
+                         function_ref<void(mlir::OpPassManager &)> build);
+  /// What is to be done with the module now that it is at \p stage.
+  LogicalResult finishStage(Stage stage);
+  LogicalResult compileKernels();
+  LogicalResult writeArtifact();
+  LogicalResult readTokenizer();
+
+  /// Writes what \p print prints to the file \p path.
+  LogicalResult writeFile(StringRef path,
+                          function_ref<void(raw_ostream &)> print);
+  LogicalResult dump(StringRef name, function_ref<void(raw_ostream &)> print);
+  /// Prints a stage for --emit.
+  LogicalResult emit(function_ref<void(raw_ostream &)> print);
+
+  bool isDone() const { return isEmitted; }
+  bool hasLoop();
+  std::string getOutputPath();
+  std::string getArch();
+  /// The flags that shape what is imported, as one would type them.
+  std::string getImportFlags();
+
+  const Options &options;
+  mlir::MLIRContext context;
+  Progress progress;
+  Diagnostics diagnostics;
+  mlir::OwningOpRef<ModuleOp> module;
+  codegen::ArtifactContents contents;
+  std::optional<codegen::OutputFile> file;
+  Stage stage = Stage::Import;
+  bool isEmitted = false;
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Before the work
+//===----------------------------------------------------------------------===//
+
+std::string Driver::getOutputPath() {
+  if (!options.output.empty())
+    return options.output;
+  if (!options.input.empty())
+    return (sys::path::stem(options.input) + ".tandem").str();
+  // `models/demo/target`, `target/` and `.` all have a name.
+  SmallString<256> directory(options.target);
+  if (sys::fs::real_path(options.target, directory))
+    directory = StringRef(options.target).rtrim('/');
+  return (sys::path::filename(directory) + ".tandem").str();
+}
+
+LogicalResult Driver::checkArch() {
+  StringRef arch = options.arch;
+  if (arch.starts_with("sm_"))
+    return diagnostics.report(
+        createStringError("--arch " + arch +
+                          ": this build compiles for CPUs only: x86-64-v3, "
+                          "x86-64-v4 or native"));
+  if (options.activations != "f32")
+    return diagnostics.report(
+        createStringError("--activations " + options.activations +
+                          ": this build has kernels for f32 activations only"));
+  if (arch.empty())
+    return mlir::success();
+  FailureOr<codegen::CpuTarget> target =
+      diagnostics.report(codegen::getCpuTarget(arch));
+  return target;
+}
+
+LogicalResult Driver::prepare() {
+  if (failed(checkArch()))
+    return mlir::failure();
+  if (!options.dumpDir.empty())
+    if (std::error_code error = sys::fs::create_directories(
+            options.dumpDir, /*IgnoreExisting=*/true, sys::fs::all_all))
+      return diagnostics.report(
+          createStringError(error, options.dumpDir + ": " + error.message()));
+  if (options.emit && options.output.empty())
+    return mlir::success();
+  FailureOr<codegen::OutputFile> opened =
+      diagnostics.report(codegen::OutputFile::create(getOutputPath()));
+  if (failed(opened))
+    return mlir::failure();
+  file.emplace(std::move(*opened));
+  return mlir::success();
+}
+
+//===----------------------------------------------------------------------===//
+// The module
+//===----------------------------------------------------------------------===//
+
+std::string Driver::getImportFlags() {
+  std::string flags;
+  auto add = [&](StringRef name, std::optional<int64_t> value) {
+    if (value)
+      flags +=
+          ((flags.empty() ? "--" : " --") + name + " " + Twine(*value)).str();
+  };
+  add("block", options.block);
+  add("draft-window", options.draftWindow);
+  add("max-context", options.maxContext);
+  add("denoise-steps", options.denoiseSteps);
+  return flags;
+}
+
+LogicalResult Driver::importPair() {
+  progress.begin("import");
+  models::ImportOptions importOptions;
+  importOptions.targetDir = options.target;
+  importOptions.drafterDir = options.drafter;
+  importOptions.block = options.block;
+  importOptions.draftWindow = options.draftWindow;
+  importOptions.maxContext = options.maxContext;
+  if (options.denoiseSteps)
+    importOptions.denoiseSteps = *options.denoiseSteps;
+  FailureOr<mlir::OwningOpRef<ModuleOp>> imported =
+      diagnostics.report(models::importPair(context, importOptions));
+  if (failed(imported))
+    return mlir::failure();
+  module = std::move(*imported);
+  if (std::string flags = getImportFlags(); !flags.empty())
+    (*module)->setAttr(kOptionsAttrName,
+                       mlir::StringAttr::get(&context, flags));
+  return mlir::success();
+}
+
+LogicalResult Driver::readStage() {
+  progress.begin("read");
+  ErrorOr<std::unique_ptr<MemoryBuffer>> buffer =
+      MemoryBuffer::getFile(options.input);
+  if (!buffer)
+    return diagnostics.report(createStringError(
+        buffer.getError(), options.input + ": " + buffer.getError().message()));
+  SourceMgr sources;
+  sources.AddNewSourceBuffer(std::move(*buffer), SMLoc());
+  module = mlir::parseSourceFile<ModuleOp>(sources, &context);
+  if (!module)
+    return diagnostics.reportFailure(options.input);
+  stage = findStage();
+  if (options.emit && *options.emit < stage)
+    return diagnostics.report(createStringError(
+        options.input + ": is past the stage that --emit asks for"));
+  return mlir::success();
+}
+
+Stage Driver::findStage() {
+  if (!module->getOps<plan::ProgramOp>().empty())
+    return Stage::Plan;
+  if (!module->getOps<plan::LoopOp>().empty())
+    return Stage::Lowered;
+  // Fusions find nothing left to do in what is fused already.
+  return Stage::Import;
+}
+
+bool Driver::hasLoop() {
+  return !module->getOps<plan::LoopOp>().empty() ||
+         !module->getOps<lm::SpeculateOp>().empty();
+}
+
+/// Reads the tokenizer of a pair; a single function needs none.
+LogicalResult Driver::readTokenizer() {
+  if (!hasLoop() || options.emit)
+    return mlir::success();
+  auto checkpoints = (*module)->getAttrOfType<mlir::DictionaryAttr>(
+      lm::LmDialect::kCheckpointsAttrName);
+  auto target = checkpoints ? checkpoints.getAs<mlir::StringAttr>("target")
+                            : mlir::StringAttr();
+  if (!target)
+    return diagnostics.report(createStringError(
+        "the module attribute " + lm::LmDialect::kCheckpointsAttrName +
+        " names no checkpoint 'target', which has the tokenizer"));
+  FailureOr<models::TokenizerData> tokenizer =
+      diagnostics.report(models::readTokenizer(target.getValue()));
+  if (failed(tokenizer))
+    return mlir::failure();
+  contents.tokenizer = std::move(*tokenizer);
+  return mlir::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Stages
+//===----------------------------------------------------------------------===//
+
+LogicalResult
+Driver::runPhase(Stage next, StringRef name,
+                 function_ref<void(mlir::OpPassManager &)> build) {
+  if (next < stage)
+    return mlir::success();
+  // A plan is verified and laid out again: it may have been edited.
+  if (next == stage && next == Stage::Lowered)
+    return finishStage(next);
+  progress.begin(name);
+  mlir::PassManager manager(&context, ModuleOp::getOperationName());
+  build(manager);
+  if (failed(manager.run(*module)))
+    return diagnostics.reportFailure(name);
+  stage = next;
+  return finishStage(next);
+}
+
+LogicalResult Driver::finishStage(Stage reached) {
+  auto print = [&](raw_ostream &os) { module->print(os); };
+  if (failed(dump(kDumpNames[int(reached)], print)))
+    return mlir::failure();
+  return options.emit == reached ? emit(print) : mlir::success();
+}
+
+LogicalResult Driver::writeFile(StringRef path,
+                                function_ref<void(raw_ostream &)> print) {
+  FailureOr<codegen::OutputFile> output =
+      diagnostics.report(codegen::OutputFile::create(path));
+  if (failed(output))
+    return mlir::failure();
+  print(output->os());
+  return diagnostics.report(output->finish());
+}
+
+LogicalResult Driver::dump(StringRef name,
+                           function_ref<void(raw_ostream &)> print) {
+  if (options.dumpDir.empty())
+    return mlir::success();
+  SmallString<256> path(options.dumpDir);
+  sys::path::append(path, name);
+  return writeFile(path, print);
+}
+
+LogicalResult Driver::emit(function_ref<void(raw_ostream &)> print) {
+  isEmitted = true;
+  progress.end();
+  if (file) {
+    print(file->os());
+    return diagnostics.report(file->finish());
+  }
+  print(outs());
+  outs().flush();
+  if (!outs().has_error())
+    return mlir::success();
+  std::error_code error = outs().error();
+  outs().clear_error();
+  return diagnostics.report(
+      createStringError(error, "standard output: " + error.message()));
+}
+
+LogicalResult Driver::compileKernels() {
+  progress.begin("kernels");
+  FailureOr<codegen::CpuTarget> target =
+      diagnostics.report(codegen::getCpuTarget(getArch()));
+  if (failed(target))
+    return mlir::failure();
+  contents.target = std::move(*target);
+  codegen::CpuOptions cpuOptions;
+  cpuOptions.keepMlir = options.emit == Stage::Cpu || !options.dumpDir.empty();
+  FailureOr<codegen::CpuImage> image = diagnostics.report(
+      codegen::compileCpuKernels(*module, contents.target, cpuOptions));
+  if (failed(image))
+    return mlir::failure();
+  contents.image = std::move(*image);
+
+  auto printMlir = [&](raw_ostream &os) { os << contents.image.mlirText; };
+  auto printCode = [&](raw_ostream &os) {
+    os.write(contents.image.sharedObject.data(),
+             contents.image.sharedObject.size());
+  };
+  if (failed(dump(kDumpNames[int(Stage::Cpu)], printMlir)) ||
+      failed(dump("kernels.so", printCode)))
+    return mlir::failure();
+  return options.emit == Stage::Cpu ? emit(printMlir) : mlir::success();
+}
+
+//===----------------------------------------------------------------------===//
+// The artefact
+//===----------------------------------------------------------------------===//
+
+std::string Driver::getArch() {
+  if (!options.arch.empty())
+    return options.arch;
+  auto planned = (*module)->getAttrOfType<mlir::StringAttr>(
+      plan::PlanDialect::kArchAttrName);
+  return planned ? planned.str() : "native";
+}
+
+LogicalResult Driver::writeArtifact() {
+  contents.plan = *module;
+  contents.activations = options.activations;
+  contents.compilerVersion = getVersion();
+  // Paths are left out: they say nothing about what is in the file.
+  contents.commandLine =
+      "qcompile --arch " + getArch() + " --activations " + options.activations;
+  if (auto flags = (*module)->getAttrOfType<mlir::StringAttr>(kOptionsAttrName))
+    contents.commandLine += " " + flags.str();
+  FailureOr<std::vector<std::string>> sources =
+      diagnostics.report(codegen::listSources(*module));
+  if (failed(sources))
+    return mlir::failure();
+  contents.sources = std::move(*sources);
+
+  progress.begin("weights");
+  FailureOr<uint64_t> size = diagnostics.report(codegen::writeArtifact(
+      contents, *file,
+      [&](uint64_t done, uint64_t total) { progress.update(done, total); }));
+  if (failed(size) || failed(diagnostics.report(file->finish())))
+    return mlir::failure();
+  progress.finish(file->getPath().str() + ": " + codegen::formatBytes(*size));
+  if (options.report)
+    codegen::printMemoryReport(contents, outs());
+  return mlir::success();
+}
+
+LogicalResult Driver::run() {
+  if (failed(prepare()))
+    return mlir::failure();
+  if (failed(options.input.empty() ? importPair() : readStage()))
+    return mlir::failure();
+  if (failed(readTokenizer()))
+    return mlir::failure();
+
+  std::string arch = getArch();
+  struct Phase {
+    Stage stage;
+    StringRef name;
+    std::function<void(mlir::OpPassManager &)> build;
+  };
+  const Phase phases[] = {
+      {Stage::Import, "check", buildImportPipeline},
+      {Stage::Fused, "fuse", buildFusionPipeline},
+      {Stage::Lowered, "lower", buildLoweringPipeline},
+      {Stage::Plan, "plan",
+       [&](mlir::OpPassManager &manager) { buildPlanPipeline(manager, arch); }},
+  };
+  for (const Phase &phase : phases)
+    if (failed(runPhase(phase.stage, phase.name, phase.build)) || isDone())
+      return mlir::success(isDone());
+  if (failed(compileKernels()) || isDone())
+    return mlir::success(isDone());
+  return writeArtifact();
+}
+
+int qcompile::compile(const Options &options) {
+  return succeeded(Driver(options).run()) ? 0 : 1;
+}
+
+std::string qcompile::getVersion() {
+  return "qcompile " TANDEM_VERSION " (artefact format " +
+         std::to_string(TANDEM_ARTIFACT_VERSION) +
+         ", LLVM " LLVM_VERSION_STRING ")";
+}

@@ -1,0 +1,53 @@
+//===- Driver.h - From options to an artefact -------------------*- C++ -*-===//
+//
+// Calls the libraries one after the other: import or read a stage, run the
+// phases that are left, compile the kernels, write the file.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_TOOLS_QCOMPILE_DRIVER_H
+#define TANDEM_TOOLS_QCOMPILE_DRIVER_H
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace tandem::qcompile {
+
+/// The stages between checkpoint and artefact, in order.
+enum class Stage { Import, Fused, Lowered, Plan, Cpu };
+
+/// What the command line says. Empty strings are flags that were not given.
+struct Options {
+  /// Checkpoint directories; or a stage that was dumped, and neither of them.
+  std::string target;
+  std::string drafter;
+  std::string input;
+
+  std::string arch;
+  std::string activations = "f32";
+  /// As in models/Importer.h; for checkpoints only.
+  std::optional<int64_t> block;
+  std::optional<int64_t> draftWindow;
+  std::optional<int64_t> maxContext;
+  std::optional<int64_t> denoiseSteps;
+
+  std::string output;
+  /// Print this stage and stop.
+  std::optional<Stage> emit;
+  /// Write all stages to this folder.
+  std::string dumpDir;
+  /// Print the memory plan.
+  bool report = false;
+};
+
+/// Does what \p options say and prints what goes wrong, one line each. Returns
+/// the exit code: 0, or 1 when there is no output.
+int compile(const Options &options);
+
+/// Name, version and the versions of what it is made of, on one line.
+std::string getVersion();
+
+} // namespace tandem::qcompile
+
+#endif // TANDEM_TOOLS_QCOMPILE_DRIVER_H

@@ -1,0 +1,105 @@
+//===- qcompile.cpp - Compiles a pair -------------------------------------===//
+//
+// Flags in, driver called. CLI11 reports by exceptions; none leaves main.
+//
+//===----------------------------------------------------------------------===//
+
+#include "tools/qcompile/Driver.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <map>
+
+using namespace tandem::qcompile;
+
+static const std::map<std::string, Stage> kStages = {
+    {"import", Stage::Import},
+    {"fused", Stage::Fused},
+    {"lowered", Stage::Lowered},
+    {"plan", Stage::Plan},
+    {"cpu", Stage::Cpu}};
+
+static int usageError(const std::string &message) {
+  std::fprintf(stderr, "qcompile: %s (see --help)\n", message.c_str());
+  return 2;
+}
+
+/// What CLI11 cannot see. Empty: nothing is wrong.
+static std::string findUsageError(const Options &options) {
+  if (options.target.empty() && options.input.empty())
+    return "--target or a dumped stage is required";
+  bool hasPairFlags = !options.drafter.empty() || options.block ||
+                      options.draftWindow || options.maxContext ||
+                      options.denoiseSteps;
+  if (!options.input.empty() && (!options.target.empty() || hasPairFlags))
+    return "a dumped stage is compiled as it is: --target, --drafter, "
+           "--block, --draft-window, --max-context and --denoise-steps do "
+           "not go with it";
+  if (options.drafter.empty() &&
+      (options.block || options.draftWindow || options.denoiseSteps))
+    return "--block, --draft-window and --denoise-steps need a --drafter";
+  if (options.report && options.emit)
+    return "--report needs the whole compilation, which --emit stops";
+  return "";
+}
+
+int main(int argc, char **argv) {
+  CLI::App app("Compiles a language model and its block drafter into one "
+               "file, or goes on with a stage that was dumped.",
+               "qcompile");
+  app.set_version_flag("--version", getVersion());
+  Options options;
+  std::string stage;
+  app.add_option("stage", options.input,
+                 "A stage written by --dump-dir or --emit, or an lm function "
+                 "(.mlir)");
+  app.add_option("--target", options.target,
+                 "Checkpoint directory of the language model");
+  app.add_option("--drafter", options.drafter,
+                 "Checkpoint directory of its drafter");
+  app.add_option("--arch", options.arch,
+                 "Processor: x86-64-v3, x86-64-v4 or native (default)")
+      ->check(CLI::IsMember({"x86-64-v3", "x86-64-v4", "native", "sm_80",
+                             "sm_86", "sm_89", "sm_90"}));
+  app.add_option("-o,--output", options.output,
+                 "File to write (default: name of the target, .tandem, in the "
+                 "current folder)");
+  app.add_option("--activations", options.activations,
+                 "Type of the activations")
+      ->check(CLI::IsMember({"f32", "bf16", "int8"}))
+      ->capture_default_str();
+  const CLI::Range sizes(int64_t(1), int64_t(1) << 30);
+  app.add_option("--block", options.block,
+                 "Tokens of a verified block (default: the drafter's)")
+      ->check(sizes);
+  app.add_option("--draft-window", options.draftWindow,
+                 "Two-sided window of the drafter's full layers")
+      ->check(sizes);
+  app.add_option("--max-context", options.maxContext,
+                 "Most tokens of a text, prompt and answer together")
+      ->check(sizes);
+  app.add_option("--denoise-steps", options.denoiseSteps,
+                 "Diffusion steps per block (default: 1)")
+      ->check(sizes);
+  app.add_option("--emit", stage, "Print a stage and stop")
+      ->check(CLI::IsMember({"import", "fused", "lowered", "plan", "cpu"}));
+  app.add_option("--dump-dir", options.dumpDir,
+                 "Folder to write every stage and the kernels to");
+  app.add_flag("--report", options.report,
+               "Print the memory plan (the floors of kernels are not part of "
+               "it yet)");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    // --help and --version end here, too.
+    if (error.get_exit_code() == 0)
+      return app.exit(error);
+    return usageError(error.what());
+  }
+  if (!stage.empty())
+    options.emit = kStages.at(stage);
+  if (std::string problem = findUsageError(options); !problem.empty())
+    return usageError(problem);
+  return compile(options);
+}
