@@ -1,0 +1,61 @@
+//===- Kernels.cpp - From a family to its kernel --------------------------===//
+
+#include "codegen/cpu/Kernels.h"
+
+using namespace tandem;
+using namespace tandem::codegen;
+using plan::KernelFamily;
+
+void tandem::codegen::buildKernel(KernelBuilder &k) {
+  switch (k.spec().family()) {
+  case KernelFamily::embed:
+    return buildEmbed(k);
+  case KernelFamily::linear:
+  case KernelFamily::quant_linear:
+    return buildLinear(k);
+  case KernelFamily::rms_norm:
+  case KernelFamily::gated_rms_norm:
+  case KernelFamily::l2_norm:
+    return buildNorm(k);
+  case KernelFamily::silu:
+  case KernelFamily::sigmoid:
+  case KernelFamily::add:
+  case KernelFamily::mul:
+    return buildElementwise(k);
+  case KernelFamily::last_row:
+    return buildLastRow(k);
+  case KernelFamily::drop_rows:
+    return buildDropRows(k);
+  case KernelFamily::split:
+    return buildSplit(k);
+  case KernelFamily::concat_features:
+    return buildConcatFeatures(k);
+  case KernelFamily::rope:
+    return buildRope(k);
+  case KernelFamily::cache_append:
+    return buildCacheAppend(k);
+  case KernelFamily::attention:
+    return buildAttention(k);
+  case KernelFamily::short_conv:
+    return buildShortConv(k);
+  case KernelFamily::delta_gate:
+    return buildDeltaGate(k);
+  case KernelFamily::gated_delta:
+    return buildGatedDelta(k);
+  case KernelFamily::delta_save:
+    return buildDeltaSave(k);
+  case KernelFamily::argmax:
+    return buildArgmax(k);
+  case KernelFamily::mask_block:
+    return buildMaskBlock(k);
+  case KernelFamily::unmask:
+    return buildUnmask(k);
+  case KernelFamily::concat_tokens:
+    return buildConcatTokens(k);
+  case KernelFamily::accept:
+    return buildAccept(k);
+  case KernelFamily::copy:
+    return buildCopy(k);
+  }
+  llvm_unreachable("a family");
+}
