@@ -1,0 +1,808 @@
+//===- ImporterTest.cpp - Pairs, good and wrong ---------------------------===//
+
+#include "models/Importer.h"
+#include "dialects/lm/LmOps.h"
+#include "test/models/TestFiles.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Verifier.h"
+#include "llvm/ADT/StringSet.h"
+
+#include <gtest/gtest.h>
+
+using namespace tandem;
+using namespace tandem::models;
+using namespace mlir;
+using nlohmann::json;
+
+namespace {
+
+const std::string TinyDir =
+    std::string(TANDEM_SOURCE_DIR) + "/test/Inputs/tiny/";
+const std::string Prefix = "model.language_model.";
+
+using Strings = std::vector<std::string>;
+
+class ImporterTest : public testing::Test {
+protected:
+  ImporterTest() {
+    context.getDiagEngine().registerHandler([this](Diagnostic &diagnostic) {
+      warnings.push_back(strip(diagnostic.str()));
+    });
+    options.targetDir = TinyDir + "target-w4a16";
+    options.drafterDir = TinyDir + "drafter-w4a16";
+  }
+
+  /// Imports what the options say; null, with a failure, on an error.
+  OwningOpRef<ModuleOp> import() {
+    llvm::Expected<OwningOpRef<ModuleOp>> module = importPair(context, options);
+    if (!module) {
+      ADD_FAILURE() << toString(module.takeError());
+      return nullptr;
+    }
+    EXPECT_TRUE(succeeded(verify(**module)));
+    return std::move(*module);
+  }
+  /// The error that the options give, without the paths of the directories.
+  std::string message() {
+    llvm::Expected<OwningOpRef<ModuleOp>> module = importPair(context, options);
+    return module ? "" : strip(toString(module.takeError()));
+  }
+
+  /// Imports the edited files from now on.
+  void useTarget(const EditableCheckpoint &files) {
+    files.write(targetDirectory);
+    options.targetDir = targetDirectory.getPath();
+  }
+  void useDrafter(const EditableCheckpoint &files) {
+    files.write(drafterDirectory);
+    options.drafterDir = drafterDirectory.getPath();
+  }
+
+  std::string strip(std::string text) const {
+    for (const auto &[path, name] : {std::pair(targetDirectory.getPath(), "T"),
+                                     std::pair(drafterDirectory.getPath(), "D"),
+                                     std::pair(TinyDir + "target-w4a16", "T"),
+                                     std::pair(TinyDir + "drafter-w4a16", "D")})
+      for (size_t at; (at = text.find(path)) != std::string::npos;)
+        text.replace(at, path.size(), name);
+    return text;
+  }
+
+  /// Names that \p attribute has on arguments, or on results, of \p function.
+  static Strings getNames(func::FuncOp function, llvm::StringRef attribute,
+                          bool results) {
+    Strings names;
+    unsigned count =
+        results ? function.getNumResults() : function.getNumArguments();
+    for (unsigned index = 0; index < count; ++index)
+      if (auto name =
+              results
+                  ? function.getResultAttrOfType<StringAttr>(index, attribute)
+                  : function.getArgAttrOfType<StringAttr>(index, attribute))
+        names.push_back(name.str());
+    return names;
+  }
+
+  MLIRContext context;
+  ImportOptions options;
+  Strings warnings;
+  TempDirectory targetDirectory, drafterDirectory;
+  EditableCheckpoint target = EditableCheckpoint::readTiny("target-w4a16");
+  EditableCheckpoint drafter = EditableCheckpoint::readTiny("drafter-w4a16");
+};
+
+/// Distinct tensors of \p checkpoint that \p module refers to.
+size_t countWeights(ModuleOp module, llvm::StringRef checkpoint) {
+  llvm::StringSet<> names;
+  module.walk([&](lm::WeightOp weight) {
+    if (weight.getCheckpoint() == checkpoint)
+      names.insert(weight.getName());
+  });
+  return names.size();
+}
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// What is built
+//===----------------------------------------------------------------------===//
+
+TEST_F(ImporterTest, PortsAndStates) {
+  OwningOpRef<ModuleOp> module = import();
+  ASSERT_TRUE(module);
+  struct Program {
+    const char *name;
+    Strings inputs, outputs;
+    size_t states;
+  };
+  // The table of runtime/README.md. The target has 6 layers with two caches
+  // and 2 with one, the drafter 3.
+  const Program programs[] = {
+      {"prefill",
+       {"chunk", "chunk_count", "start", "accepted"},
+       {"anchor", "chunk_features"},
+       14},
+      {"step",
+       {"anchor", "start", "accepted"},
+       {"anchor", "accepted", "start", "context_start"},
+       14},
+      {"context", {"chunk_features", "chunk_count", "start"}, {}, 3},
+      {"draft",
+       {"anchor", "features", "accepted", "context_start", "start"},
+       {"block"},
+       3},
+      {"verify",
+       {"block", "block_count", "start", "accepted"},
+       {"decided", "features"},
+       14},
+      {"accept",
+       {"block", "decided", "block_count", "start"},
+       {"accepted", "anchor", "start", "context_start"},
+       0},
+      {"score",
+       {"score_tokens", "score_count", "start", "accepted"},
+       {"score_logits", "score_features"},
+       14},
+      {"score_draft",
+       {"anchor", "features", "accepted", "context_start", "start"},
+       {"block", "draft_logits"},
+       3},
+  };
+  std::map<std::string, Type> ports, states;
+  for (const Program &program : programs) {
+    auto function = module->lookupSymbol<func::FuncOp>(program.name);
+    ASSERT_TRUE(function) << program.name;
+    EXPECT_EQ(getNames(function, "lm.port", false), program.inputs);
+    EXPECT_EQ(getNames(function, "lm.port", true), program.outputs);
+    Strings caches = getNames(function, "lm.state", false);
+    EXPECT_EQ(caches.size(), program.states) << program.name;
+    EXPECT_EQ(getNames(function, "lm.state", true), caches);
+    // One name, one type, wherever it stands.
+    for (auto [index, type] : llvm::enumerate(function.getArgumentTypes())) {
+      auto port = function.getArgAttrOfType<StringAttr>(index, "lm.port");
+      auto state = function.getArgAttrOfType<StringAttr>(index, "lm.state");
+      auto &table = port ? ports : states;
+      std::string name = (port ? port : state).str();
+      EXPECT_EQ(table.try_emplace(name, type).first->second, type) << name;
+    }
+    for (auto [index, type] : llvm::enumerate(function.getResultTypes()))
+      if (auto port =
+              function.getResultAttrOfType<StringAttr>(index, "lm.port"))
+        EXPECT_EQ(ports.try_emplace(port.str(), type).first->second, type);
+  }
+  auto print = [](Type type) {
+    std::string text;
+    llvm::raw_string_ostream(text) << type;
+    return text;
+  };
+  EXPECT_EQ(print(ports["chunk"]), "tensor<64xi32>");
+  EXPECT_EQ(print(ports["features"]), "tensor<16x384xf32>");
+  EXPECT_EQ(print(ports["draft_logits"]), "tensor<15x1024xf32>");
+  EXPECT_EQ(print(states["layers.3.kv"]), "!lm.kv_cache<8208x2x64xf32>");
+  EXPECT_EQ(print(states["draft.layers.2.kv"]), "!lm.kv_cache<8208x2x32xf32>");
+  EXPECT_EQ(print(states["layers.0.conv"]),
+            "!lm.conv_cache<taps = 4, channels = 256, pending = 16>");
+  EXPECT_EQ(print(states["layers.0.delta"]),
+            "!lm.delta_cache<heads = 4, key_heads = 2, key_dim = 32, "
+            "value_dim = 32, pending = 16>");
+}
+
+TEST_F(ImporterTest, Speculate) {
+  OwningOpRef<ModuleOp> module = import();
+  ASSERT_TRUE(module);
+  auto loops = module->getOps<lm::SpeculateOp>();
+  ASSERT_EQ(std::distance(loops.begin(), loops.end()), 1);
+  lm::SpeculateOp loop = *loops.begin();
+  EXPECT_EQ(loop.getBlock(), 16u);
+  EXPECT_EQ(loop.getMaxContext(), 8192u);
+  EXPECT_EQ(loop.getVocabulary(), 1024u);
+  EXPECT_EQ(loop.getStopTokens(), llvm::ArrayRef<int32_t>({995, 993}));
+}
+
+TEST_F(ImporterTest, EveryTensorIsUsed) {
+  OwningOpRef<ModuleOp> module = import();
+  ASSERT_TRUE(module);
+  // All but the weight_shape of packed modules, and 4 tensors of the vision
+  // tower and the multi-token head.
+  auto countUsed = [](const EditableCheckpoint &files) {
+    return llvm::count_if(files.tensors, [](const auto &tensor) {
+      return !llvm::StringRef(tensor.first).ends_with(".weight_shape");
+    });
+  };
+  EXPECT_EQ(countWeights(*module, "target"), size_t(countUsed(target)) - 4);
+  EXPECT_EQ(countWeights(*module, "drafter"), size_t(countUsed(drafter)));
+  EXPECT_TRUE(warnings.empty());
+}
+
+TEST_F(ImporterTest, Bf16Pair) {
+  options.targetDir = TinyDir + "target-bf16";
+  options.drafterDir = TinyDir + "drafter-bf16";
+  OwningOpRef<ModuleOp> module = import();
+  ASSERT_TRUE(module);
+  // 6 x 14 + 2 x 11 + 2 and 3 + 3 x 11, as in the tensor counts of the real
+  // models.
+  EXPECT_EQ(countWeights(*module, "target"), 108u);
+  EXPECT_EQ(countWeights(*module, "drafter"), 36u);
+  EXPECT_TRUE(
+      module->walk([](lm::DequantOp) { return WalkResult::interrupt(); })
+          .wasInterrupted() == false);
+}
+
+TEST_F(ImporterTest, Attributes) {
+  OwningOpRef<ModuleOp> module = import();
+  ASSERT_TRUE(module);
+  auto checkpoints = (*module)->getAttrOfType<DictionaryAttr>("lm.checkpoints");
+  EXPECT_EQ(checkpoints.getAs<StringAttr>("target").getValue(),
+            options.targetDir);
+  EXPECT_EQ(checkpoints.getAs<StringAttr>("drafter").getValue(),
+            options.drafterDir);
+  auto facts = (*module)->getAttrOfType<DictionaryAttr>("lm.facts");
+  auto fact = [&](llvm::StringRef key) {
+    auto value = facts.getAs<StringAttr>(key);
+    return value ? value.str() : "";
+  };
+  EXPECT_EQ(fact("target.layers"), "8 (6 gated delta net, 2 full attention)");
+  EXPECT_EQ(fact("target.quantization"),
+            "int4, groups of 32 (50 modules); 12 modules dense");
+  EXPECT_EQ(fact("target.skipped_tensors"), "4");
+  EXPECT_EQ(fact("drafter.layers"),
+            "3 (2 bidirectional, window 64; 1 bidirectional, full)");
+  EXPECT_EQ(fact("drafter.taps"), "1, 3, 5");
+}
+
+TEST_F(ImporterTest, LocationsAreTensorNames) {
+  OwningOpRef<ModuleOp> module = import();
+  ASSERT_TRUE(module);
+  module->walk([](lm::WeightOp weight) {
+    auto loc = dyn_cast<NameLoc>(weight.getLoc());
+    ASSERT_TRUE(loc);
+    EXPECT_EQ(loc.getName(), weight.getName());
+  });
+  module->walk([](Operation *op) { EXPECT_TRUE(isa<NameLoc>(op->getLoc())); });
+}
+
+/// The query is the first half of every head of q_proj, not of all rows.
+TEST_F(ImporterTest, GateStandsBesideTheQuery) {
+  OwningOpRef<ModuleOp> module = import();
+  ASSERT_TRUE(module);
+  unsigned gates = 0;
+  module->lookupSymbol<func::FuncOp>("step").walk([&](lm::SplitOp split) {
+    if (split.getNumResults() != 2)
+      return;
+    ++gates;
+    EXPECT_EQ(split.getGroups(), 4u);
+    Operation *norm = *split.getResult(0).getUsers().begin();
+    EXPECT_TRUE(isa<lm::RmsNormOp>(norm));
+    EXPECT_TRUE(isa<lm::SigmoidOp>(*split.getResult(1).getUsers().begin()));
+  });
+  EXPECT_EQ(gates, 2u);
+}
+
+/// Norms of the target are stored around zero, all but the gated one; the
+/// drafter's are not.
+TEST_F(ImporterTest, NormOffsets) {
+  OwningOpRef<ModuleOp> module = import();
+  ASSERT_TRUE(module);
+  unsigned norms = 0;
+  module->walk([&](lm::RmsNormOp norm) {
+    bool ofTarget =
+        norm.getWeight().getDefiningOp<lm::WeightOp>().getCheckpoint() ==
+        "target";
+    EXPECT_EQ(norm.getOffset().convertToFloat(), ofTarget ? 1 : 0);
+    ++norms;
+  });
+  EXPECT_GT(norms, 0u);
+}
+
+TEST_F(ImporterTest, FeaturesAreStreamsBehindTheTaps) {
+  OwningOpRef<ModuleOp> module = import();
+  ASSERT_TRUE(module);
+  unsigned found = 0;
+  module->walk([&](lm::ConcatFeaturesOp concat) {
+    ++found;
+    Strings layers;
+    for (Value input : concat.getInputs())
+      layers.push_back(cast<NameLoc>(input.getDefiningOp<lm::AddOp>().getLoc())
+                           .getName()
+                           .str());
+    EXPECT_EQ(layers, Strings({Prefix + "layers.1", Prefix + "layers.3",
+                               Prefix + "layers.5"}));
+    // The second sum of a layer: that of the mlp.
+    for (Value input : concat.getInputs())
+      EXPECT_TRUE(
+          llvm::StringRef(
+              cast<NameLoc>(input.getDefiningOp<lm::AddOp>().getRhs().getLoc())
+                  .getName()
+                  .getValue())
+              .ends_with("mlp.down_proj"));
+  });
+  EXPECT_EQ(found, 3u); // prefill, verify, score
+}
+
+/// Context keys come from the features, block keys from the block.
+TEST_F(ImporterTest, DraftIngestsThenDenoises) {
+  OwningOpRef<ModuleOp> module = import();
+  ASSERT_TRUE(module);
+  auto draft = module->lookupSymbol<func::FuncOp>("draft");
+  Value contextStart = draft.getArgument(3), start = draft.getArgument(4);
+  unsigned context = 0, block = 0;
+  draft.walk([&](lm::CacheAppendOp append) {
+    bool inside = append->getParentOfType<lm::DenoiseOp>();
+    EXPECT_EQ(append.getStart(), inside ? start : contextStart);
+    EXPECT_EQ(append.getCount(), inside ? Value() : draft.getArgument(2));
+    ++(inside ? block : context);
+  });
+  EXPECT_EQ(context, 3u);
+  EXPECT_EQ(block, 3u);
+  draft.walk([&](lm::DenoiseOp denoise) {
+    EXPECT_EQ(denoise.getMaskToken(), 999u);
+    EXPECT_EQ(denoise.getSteps(), 1u);
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Options
+//===----------------------------------------------------------------------===//
+
+TEST_F(ImporterTest, WithoutDrafter) {
+  options.drafterDir.clear();
+  OwningOpRef<ModuleOp> alone = import();
+  options.drafterDir = TinyDir + "drafter-w4a16";
+  options.block = 1;
+  OwningOpRef<ModuleOp> blockOfOne = import();
+  for (ModuleOp module : {*alone, *blockOfOne}) {
+    ASSERT_TRUE(module);
+    Strings names;
+    for (auto function : module.getOps<func::FuncOp>())
+      names.push_back(function.getName().str());
+    EXPECT_EQ(names, Strings({"prefill", "step", "score"}));
+    EXPECT_EQ(
+        getNames(module.lookupSymbol<func::FuncOp>("prefill"), "lm.port", true),
+        Strings({"anchor"}));
+    EXPECT_EQ(
+        getNames(module.lookupSymbol<func::FuncOp>("score"), "lm.port", true),
+        Strings({"score_logits"}));
+    EXPECT_FALSE((*module.getOps<lm::SpeculateOp>().begin()).getDraft());
+    auto cache = cast<lm::ConvCacheType>(
+        module.lookupSymbol<func::FuncOp>("step").getArgument(3).getType());
+    EXPECT_EQ(cache.getPending(), 1);
+  }
+}
+
+TEST_F(ImporterTest, Sizes) {
+  options.block = 5;
+  options.maxContext = 300;
+  options.chunk = 7;
+  options.scoreChunk = 3;
+  options.denoiseSteps = 4;
+  OwningOpRef<ModuleOp> module = import();
+  ASSERT_TRUE(module);
+  lm::SpeculateOp loop = *module->getOps<lm::SpeculateOp>().begin();
+  EXPECT_EQ(loop.getBlock(), 5u);
+  EXPECT_EQ(loop.getChunk(), 7u);
+  EXPECT_EQ(loop.getScoreChunk(), 3u);
+  EXPECT_EQ(loop.getMaxContext(), 300u);
+  module->walk([](lm::AttentionOp attention) {
+    EXPECT_EQ(attention.getCache().getType().getSlots(), 320); // 305 and up
+  });
+  module->walk([](lm::DenoiseOp denoise) {
+    EXPECT_EQ(denoise.getSize(), 5u);
+    EXPECT_EQ(denoise.getSteps(), 4u);
+  });
+}
+
+TEST_F(ImporterTest, SizesOutOfRange) {
+  options.block = 17;
+  EXPECT_EQ(message(), "block is 17, expected 1 to 16 (block_size in "
+                       "D/config.json)");
+  options.block = 0;
+  EXPECT_EQ(message(), "block is 0, expected 1 to 16 (block_size in "
+                       "D/config.json)");
+  options.block = 2;
+  options.denoiseSteps = 2;
+  EXPECT_EQ(message(), "number of denoise steps is 2, expected 1 to 1, one "
+                       "less than the block");
+  options.denoiseSteps = 1;
+  options.maxContext = 8193;
+  EXPECT_EQ(message(), "maximum context is 8193, expected 1 to 8192 "
+                       "(max_position_embeddings in T/config.json)");
+  options.maxContext.reset();
+  options.chunk = 0;
+  EXPECT_EQ(message(), "chunk is 0, expected 1 to 4096");
+  options.chunk = 64;
+  options.drafterDir.clear();
+  EXPECT_EQ(message(), "block is 2, expected 1 to 1: there is no drafter");
+}
+
+TEST_F(ImporterTest, ContextIsWhatBothModelsCanDo) {
+  drafter.config()["max_position_embeddings"] = 128;
+  useDrafter(drafter);
+  OwningOpRef<ModuleOp> module = import();
+  ASSERT_TRUE(module);
+  EXPECT_EQ((*module->getOps<lm::SpeculateOp>().begin()).getMaxContext(), 128u);
+  options.maxContext = 129;
+  EXPECT_EQ(message(), "maximum context is 129, expected 1 to 128 "
+                       "(max_position_embeddings in D/config.json)");
+}
+
+TEST_F(ImporterTest, Windows) {
+  auto getLayers = [&] {
+    OwningOpRef<ModuleOp> module = import();
+    Strings layers;
+    module->lookupSymbol<func::FuncOp>("draft").walk([&](lm::AttentionOp op) {
+      layers.push_back(
+          std::string(op.getCausal() ? "causal " : "") +
+          (op.getWindow() ? std::to_string(*op.getWindow()) : "full"));
+    });
+    return layers;
+  };
+  EXPECT_EQ(getLayers(), Strings({"64", "64", "full"}));
+  options.draftWindow = 100;
+  EXPECT_EQ(getLayers(), Strings({"64", "64", "100"}));
+  drafter.config().erase("is_causal");
+  useDrafter(drafter);
+  EXPECT_EQ(getLayers(), Strings({"causal 64", "causal 64", "100"}));
+  options.draftWindow = 15;
+  EXPECT_EQ(message(), "draft window is 15, expected 16 to 1073741824: a block "
+                       "must fit");
+  options.draftWindow.reset();
+  drafter.config()["sliding_window"] = 15;
+  useDrafter(drafter);
+  EXPECT_EQ(message(), "D/config.json: sliding_window: is 15, expected at "
+                       "least the block, 16");
+}
+
+//===----------------------------------------------------------------------===//
+// Wrong pairs
+//===----------------------------------------------------------------------===//
+
+TEST_F(ImporterTest, DrafterOfAnotherTarget) {
+  auto message = [&](const std::string &key, const json &value) {
+    EditableCheckpoint edited = drafter;
+    edited.config()[key] = value;
+    useDrafter(edited);
+    return ImporterTest::message();
+  };
+  EXPECT_EQ(message("hidden_size", 256),
+            "D/config.json: hidden_size: is 256, but hidden_size of the target "
+            "is 128 (T/config.json)");
+  EXPECT_EQ(message("vocab_size", 2048),
+            "D/config.json: vocab_size: is 2048, but vocab_size of the target "
+            "is 1024 (T/config.json)");
+  EXPECT_EQ(message("num_target_layers", 32),
+            "D/config.json: num_target_layers: is 32, but num_hidden_layers of "
+            "the target is 8 (T/config.json)");
+  EditableCheckpoint edited = drafter;
+  edited.config()["dflash_config"]["target_layer_ids"] = {1, 3, 8};
+  useDrafter(edited);
+  EXPECT_EQ(ImporterTest::message(),
+            "D/config.json: target_layer_ids: names layer 8, but the target "
+            "has 8 (T/config.json)");
+}
+
+TEST_F(ImporterTest, MissingFiles) {
+  options.targetDir = targetDirectory.getPath();
+  EXPECT_EQ(message(), "T/config.json: No such file or directory");
+  targetDirectory.write("config.json", target.config().dump());
+  EXPECT_EQ(message(), "T: holds no .safetensors file and no "
+                       "model.safetensors.index.json");
+  // A target is no drafter.
+  options.targetDir = TinyDir + "target-w4a16";
+  options.drafterDir = TinyDir + "target-w4a16";
+  EXPECT_EQ(message(), "T/config.json: architectures: is "
+                       "'Qwen3_5ForConditionalGeneration', supported here: "
+                       "DFlashDraftModel");
+}
+
+//===----------------------------------------------------------------------===//
+// Wrong tensors
+//===----------------------------------------------------------------------===//
+
+TEST_F(ImporterTest, MissingAndUnknownTensors) {
+  std::string name = Prefix + "layers.3.mlp.up_proj.weight";
+  EditableCheckpoint edited = target;
+  edited.tensors.erase(name + "_packed");
+  useTarget(edited);
+  EXPECT_EQ(message(), "T: tensor '" + name + "' is missing");
+  edited = target;
+  edited.tensors.erase(name + "_scale");
+  useTarget(edited);
+  EXPECT_EQ(message(), "T: tensor '" + name +
+                           "_scale' is missing, but the module's weight is "
+                           "packed");
+  edited = target;
+  edited.tensors.erase(name + "_shape");
+  useTarget(edited);
+  EXPECT_EQ(message(), "T: tensor '" + name +
+                           "_shape' is missing, but the module's weight is "
+                           "packed");
+  edited = target;
+  edited.tensors[Prefix + "layers.0.foo.weight"] = {"BF16", {1}, "ab"};
+  useTarget(edited);
+  EXPECT_EQ(message(), "T/model.safetensors: tensor '" + Prefix +
+                           "layers.0.foo.weight' is not part of the model");
+  edited = drafter;
+  edited.tensors["d2t"] = {"U8", {1}, "a"};
+  useTarget(target);
+  useDrafter(edited);
+  EXPECT_EQ(message(),
+            "D/model.safetensors: tensor 'd2t' is not part of the model");
+}
+
+TEST_F(ImporterTest, WrongShapesAndTypes) {
+  auto message = [&](const std::string &name,
+                     const EditableCheckpoint::Tensor &tensor) {
+    EditableCheckpoint edited = target;
+    edited.tensors[Prefix + name] = tensor;
+    useTarget(edited);
+    return ImporterTest::message();
+  };
+  auto expected = [](const std::string &name, const std::string &text) {
+    return "T/model.safetensors: tensor '" + Prefix + name + "' " + text;
+  };
+  EXPECT_EQ(message("norm.weight", {"BF16", {127}, std::string(254, '\0')}),
+            expected("norm.weight",
+                     "is BF16 [127], expected F32, BF16 or F16 [128]"));
+  EXPECT_EQ(
+      message("norm.weight", {"I8", {128}, std::string(128, '\0')}),
+      expected("norm.weight", "is I8 [128], expected F32, BF16 or F16 [128]"));
+  // MLX writes the convolution the other way round.
+  std::string conv = "layers.0.linear_attn.conv1d.weight";
+  EXPECT_EQ(message(conv, {"BF16", {256, 4, 1}, std::string(2048, '\0')}),
+            expected(conv, "is BF16 [256, 4, 1], expected F32, BF16 or F16 "
+                           "[256, 1, 4]"));
+  std::string gate = "layers.0.mlp.gate_proj.weight";
+  EXPECT_EQ(
+      message(gate + "_packed",
+              {"I32", {384, 15}, std::string(384 * 15 * 4, '\0')}),
+      expected(gate + "_packed", "is I32 [384, 15], expected I32 [384, 16]"));
+  EXPECT_EQ(message(gate + "_scale",
+                    {"BF16", {384, 5}, std::string(384 * 5 * 2, '\0')}),
+            expected(gate + "_scale", "is BF16 [384, 5], expected F32, BF16 or "
+                                      "F16 [384, 4]"));
+  std::string shape(16, '\0');
+  shape[0] = shape[8] = 1;
+  EXPECT_EQ(message(gate + "_shape", {"I64", {2}, shape}),
+            expected(gate + "_shape", "holds [1, 1], expected [384, 128]"));
+  // Norm and decay of the delta net are F32 in the official files.
+  EXPECT_EQ(message("layers.0.linear_attn.A_log",
+                    {"F32", {4}, std::string(16, '\0')}),
+            "");
+}
+
+TEST_F(ImporterTest, ScalesAreFinite) {
+  std::string name = Prefix + "layers.0.mlp.gate_proj.weight_scale";
+  auto message = [&](uint16_t bits) {
+    EditableCheckpoint edited = target;
+    std::string &bytes = edited.tensors[name].bytes;
+    bytes[2 * 9] = static_cast<char>(bits);
+    bytes[2 * 9 + 1] = static_cast<char>(bits >> 8);
+    useTarget(edited);
+    return ImporterTest::message();
+  };
+  std::string expected = "T/model.safetensors: tensor '" + name +
+                         "' is infinite or not a number at [2, 1]";
+  EXPECT_EQ(message(0x7f80), expected); // infinity
+  EXPECT_EQ(message(0xffc1), expected); // NaN
+  EXPECT_EQ(message(0x0000), "");
+  EXPECT_EQ(message(0x0001), ""); // subnormal
+  EXPECT_EQ(message(0x7f7f), ""); // the largest
+}
+
+TEST_F(ImporterTest, OtherFormatsOfAModule) {
+  std::string module = Prefix + "layers.3.self_attn.k_proj";
+  auto message = [&](const std::string &suffix,
+                     const EditableCheckpoint::Tensor &tensor) {
+    EditableCheckpoint edited = target;
+    edited.tensors[module + suffix] = tensor;
+    useTarget(edited);
+    return ImporterTest::message();
+  };
+  EXPECT_EQ(message(".weight_zero_point", {"I32", {1}, "abcd"}),
+            "T: tensor '" + module +
+                ".weight_zero_point' holds zero points, "
+                "which are not supported");
+  EXPECT_EQ(message(".qweight", {"I32", {1}, "abcd"}),
+            "T: tensor '" + module +
+                ".qweight' is of a quantized format that "
+                "is not supported");
+  EXPECT_EQ(message(".bias", {"BF16", {1}, "ab"}),
+            "T: tensor '" + module +
+                ".bias' is a bias, which is not "
+                "supported");
+  EXPECT_EQ(message(".weight",
+                    {"BF16", {128, 128}, std::string(128 * 128 * 2, '\0')}),
+            "T: module '" + module + "' has both weight and weight_packed");
+  // A group index that says nothing new is let pass.
+  std::string unset(128 * 4, '\xff'), inOrder(128 * 4, '\0');
+  for (int column = 0; column < 128; ++column)
+    inOrder[4 * column] = static_cast<char>(column / 32);
+  std::string reordered = inOrder;
+  reordered[0] = 3;
+  EXPECT_EQ(message(".weight_g_idx", {"I32", {128}, unset}), "");
+  EXPECT_EQ(message(".weight_g_idx", {"I32", {128}, inOrder}), "");
+  EXPECT_EQ(message(".weight_g_idx", {"I32", {128}, reordered}),
+            "T/model.safetensors: tensor '" + module +
+                ".weight_g_idx' reorders columns, which is not supported");
+}
+
+TEST_F(ImporterTest, PackedEmbedding) {
+  EditableCheckpoint edited = target;
+  auto node = edited.tensors.extract(Prefix + "embed_tokens.weight");
+  node.key() += "_packed";
+  edited.tensors.insert(std::move(node));
+  useTarget(edited);
+  EXPECT_EQ(message(), "T: tensor '" + Prefix +
+                           "embed_tokens.weight' is missing; it is packed, "
+                           "which is not supported here");
+}
+
+//===----------------------------------------------------------------------===//
+// Configuration and tensors
+//===----------------------------------------------------------------------===//
+
+TEST_F(ImporterTest, TensorsDecideWhatIsPacked) {
+  // A dense module that the section targets, and a packed one that it ignores.
+  std::string up = Prefix + "layers.0.mlp.up_proj.weight";
+  for (const char *suffix : {"_packed", "_scale", "_shape"})
+    target.tensors.erase(up + suffix);
+  target.tensors[up] = {"BF16", {384, 128}, std::string(384 * 128 * 2, '\0')};
+  target.config()["quantization_config"]["ignore"].push_back(
+      "re:.*layers.0.mlp.down_proj");
+  useTarget(target);
+  OwningOpRef<ModuleOp> module = import();
+  ASSERT_TRUE(module);
+  EXPECT_EQ(
+      warnings,
+      Strings({"T/config.json: quantization_config: would pack 1 modules "
+               "that are dense, such as '" +
+                   Prefix + "layers.0.mlp.up_proj'; the tensors count",
+               "T/config.json: quantization_config: ignores 1 modules "
+               "that are packed, such as '" +
+                   Prefix + "layers.0.mlp.down_proj'; the tensors count"}));
+}
+
+/// Exporters write the names of ignored modules with other prefixes.
+TEST_F(ImporterTest, PrefixesOfPatternsDoNotMatter) {
+  json &ignore = target.config()["quantization_config"]["ignore"];
+  ignore = json::array();
+  for (int layer : {0, 1, 2, 4, 5, 6})
+    for (const char *part : {"a", "b"})
+      ignore.push_back(std::string("model.layers.") + std::to_string(layer) +
+                       ".linear_attn.in_proj_" + part);
+  useTarget(target);
+  EXPECT_EQ(message(), "");
+  EXPECT_EQ(warnings, Strings());
+}
+
+TEST_F(ImporterTest, PackedWithoutSection) {
+  target.config().erase("quantization_config");
+  useTarget(target);
+  EXPECT_EQ(message(),
+            "T/config.json: quantization_config: says nothing of module '" +
+                Prefix + "layers.0.linear_attn.in_proj_qkv', which is packed");
+}
+
+TEST_F(ImporterTest, GroupsDivideColumns) {
+  target.config()["quantization_config"]["config_groups"]["group_0"]["weights"]
+                 ["group_size"] = 48;
+  useTarget(target);
+  EXPECT_EQ(message(),
+            "T/config.json: quantization_config: groups of 48 columns do not "
+            "divide the 128 columns of module '" +
+                Prefix + "layers.0.linear_attn.in_proj_qkv'");
+}
+
+TEST_F(ImporterTest, OneScalePerRow) {
+  json &weights = drafter.config()["quantization_config"]["config_groups"]
+                                  ["group_0"]["weights"];
+  weights["strategy"] = "channel";
+  weights["group_size"] = nullptr;
+  // down_proj has 384 columns and three groups; keep the first of each row.
+  for (auto &[name, tensor] : drafter.tensors) {
+    if (!llvm::StringRef(name).ends_with("down_proj.weight_scale"))
+      continue;
+    std::string first;
+    for (int64_t row = 0; row < tensor.shape[0]; ++row)
+      first += tensor.bytes.substr(row * tensor.shape[1] * 2, 2);
+    tensor.bytes = first;
+    tensor.shape[1] = 1;
+  }
+  useDrafter(drafter);
+  OwningOpRef<ModuleOp> module = import();
+  ASSERT_TRUE(module);
+  auto facts = (*module)->getAttrOfType<DictionaryAttr>("lm.facts");
+  EXPECT_EQ(facts.getAs<StringAttr>("drafter.quantization").getValue(),
+            "int4, groups of 128 (18 modules); int4, groups of 384 (3 "
+            "modules); 1 modules dense");
+}
+
+//===----------------------------------------------------------------------===//
+// Layouts
+//===----------------------------------------------------------------------===//
+
+TEST_F(ImporterTest, OtherPrefixes) {
+  for (const char *prefix : {"model.", "language_model.model."}) {
+    EditableCheckpoint renamed = target;
+    renamed.tensors.clear();
+    for (const auto &[name, tensor] : target.tensors) {
+      llvm::StringRef rest = name;
+      bool isText = rest.consume_front(Prefix);
+      renamed.tensors[isText ? prefix + rest.str() : name] = tensor;
+    }
+    useTarget(renamed);
+    OwningOpRef<ModuleOp> module = import();
+    ASSERT_TRUE(module);
+    EXPECT_EQ(countWeights(*module, "target"), 158u);
+  }
+}
+
+TEST_F(ImporterTest, BuffersOfExportersAreSkipped) {
+  target.tensors[Prefix + "layers.3.self_attn.rotary_emb.inv_freq"] = {
+      "F32", {8}, std::string(32, '\0')};
+  useTarget(target);
+  EXPECT_EQ(message(), "");
+}
+
+TEST_F(ImporterTest, HeadAndEmbedding) {
+  std::string table = Prefix + "embed_tokens.weight";
+  // What the head of step is; the message when there is none.
+  auto head = [&](const json &rootTied, const json &textTied,
+                  std::optional<std::string> ownHead) {
+    EditableCheckpoint edited = target;
+    edited.config()["tie_word_embeddings"] = rootTied;
+    edited.config()["text_config"]["tie_word_embeddings"] = textTied;
+    if (ownHead) {
+      edited.tensors["lm_head.weight"] = target.tensors[table];
+      edited.tensors["lm_head.weight"].bytes[0] ^= (*ownHead)[0];
+    }
+    useTarget(edited);
+    warnings.clear();
+    llvm::Expected<OwningOpRef<ModuleOp>> module = importPair(context, options);
+    if (!module)
+      return strip(toString(module.takeError()));
+    std::string name;
+    (*module)->lookupSymbol<func::FuncOp>("step").walk([&](lm::ArgmaxOp op) {
+      auto linear = op.getLogits().getDefiningOp<lm::LinearOp>();
+      name = linear.getWeight().getDefiningOp<lm::WeightOp>().getName().str();
+    });
+    return name;
+  };
+  const std::optional<std::string> none, copy(std::string("\0", 1)),
+      other("\1");
+  // Tied, and untied, as they should be.
+  EXPECT_EQ(head(true, true, none), table);
+  EXPECT_EQ(head(true, nullptr, none), table);
+  EXPECT_EQ(head(nullptr, true, none), table);
+  EXPECT_EQ(head(false, false, other), "lm_head.weight");
+  EXPECT_EQ(head(nullptr, nullptr, other), "lm_head.weight");
+  EXPECT_EQ(head(false, true, other), "lm_head.weight"); // the root rules
+  EXPECT_EQ(head(true, true, copy), table);
+  EXPECT_EQ(warnings, Strings());
+  // Flags and tensors disagree: the tensors count.
+  EXPECT_EQ(head(true, true, other), "lm_head.weight");
+  EXPECT_EQ(warnings,
+            Strings({"T/config.json: tie_word_embeddings: is true, but "
+                     "'lm_head' differs from the embedding; it is used as the "
+                     "head"}));
+  EXPECT_EQ(head(false, true, none), table);
+  EXPECT_EQ(warnings,
+            Strings({"T/config.json: tie_word_embeddings: is false at the root "
+                     "and true in text_config; the embedding is used as the "
+                     "head, for there is no other"}));
+  EXPECT_EQ(head(false, false, none),
+            "T: tensor 'lm_head.weight' is missing, and T/config.json: "
+            "tie_word_embeddings: is not true");
+}
+
+/// Layers need not follow a pattern; then neither do the caches.
+TEST_F(ImporterTest, LayersWithoutAPattern) {
+  // Layers 3 and 7 are attention in the file; say the opposite of layer 7.
+  json &types = target.config()["text_config"]["layer_types"];
+  types[7] = "linear_attention";
+  useTarget(target);
+  EXPECT_EQ(message(), "T: tensor '" + Prefix +
+                           "layers.7.linear_attn.in_proj_qkv.weight' is "
+                           "missing");
+}
