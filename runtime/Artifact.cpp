@@ -6,6 +6,7 @@
 #include "runtime/ElementTypes.h"
 #include "runtime/KernelAbi.h"
 
+#include <algorithm>
 #include <cstring>
 
 #define XXH_INLINE_ALL
@@ -31,10 +32,10 @@ static uint64_t hashOfTables(const FileHeader &header,
 
 /// Checks what can be said of the first 64 bytes and the size of the file.
 static Status checkHeader(std::span<const std::byte> file) {
-  uint64_t magic = 0;
-  std::memcpy(&magic, file.data(), std::min(file.size(), sizeof(magic)));
   if (file.empty())
     return invalidFile("the file is empty, not a Tandem artefact");
+  uint64_t magic = 0;
+  std::memcpy(&magic, file.data(), std::min(file.size(), sizeof(magic)));
   if (magic != TANDEM_MAGIC)
     return invalidFile("not a Tandem artefact");
   if (file.size() < sizeof(FileHeader))

@@ -42,7 +42,7 @@ StatusOr<double> measureReadBandwidth(unsigned threads, uint64_t size) {
   });
   std::atomic<uint64_t> total{0};
   double best = 0;
-  for (unsigned pass = 0; pass < 4; ++pass) {
+  for (unsigned pass = 0; pass < 3; ++pass) {
     auto begin = std::chrono::steady_clock::now();
     pool->run([&](unsigned thread) {
       total += sumOf(memory.data() + thread * part, part);

@@ -10,7 +10,7 @@ namespace tandem {
 /// Bytes per second that \p threads threads read from memory together: the
 /// best of a few passes of a plain loop over \p size bytes, less when little
 /// memory is available. The bound that decoding is compared with, if no cache
-/// holds the buffer; 1 GiB takes some tenths of a second.
+/// holds the buffer; 512 MiB take some tenths of a second.
 StatusOr<double> measureReadBandwidth(unsigned threads, uint64_t size);
 
 } // namespace tandem

@@ -173,13 +173,12 @@ TEST(Safetensors, RandomChangesNeverCrash) {
              8);
   std::mt19937 random(3);
   TemporaryFolder folder;
-  for (unsigned round = 0; round < 3000; ++round) {
+  for (unsigned round = 0; round < 200; ++round) {
     std::string bad = good;
     for (unsigned changes = 1 + random() % 3; changes > 0; --changes)
       bad[random() % bad.size()] = char(random());
     auto reader = SafetensorsReader::open(folder.write("file", bad));
-    if (!reader.isOk())
-      EXPECT_FALSE(reader.status().message().empty());
+    EXPECT_EQ(reader.isOk(), reader.status().message().empty());
   }
 }
 

@@ -149,10 +149,17 @@ private:
     std::vector<flatbuffers::Offset<artifact::Program>> result;
     for (const ProgramSpec &program : spec.programs) {
       std::vector<flatbuffers::Offset<artifact::Launch>> launches;
-      for (const LaunchSpec &launch : program.launches)
-        launches.push_back(artifact::CreateLaunchDirect(
-            builder, launch.kernel, &launch.operands, launch.rows,
-            launch.rowsPort, launch.items, launch.itemsPerRow, "here"));
+      for (const LaunchSpec &launch : program.launches) {
+        auto operands = builder.CreateVectorOfStructs(launch.operands);
+        artifact::LaunchBuilder table(builder);
+        table.add_kernel(launch.kernel);
+        table.add_operands(operands);
+        table.add_rows(launch.rows);
+        table.add_rows_port(launch.rowsPort);
+        table.add_items(launch.items);
+        table.add_items_per_row(launch.itemsPerRow);
+        launches.push_back(table.Finish());
+      }
       result.push_back(artifact::CreateProgramDirect(
           builder, program.name.c_str(), &program.inputs, &program.outputs,
           &launches));

@@ -159,7 +159,7 @@ Status bench(const BenchFlags &flags) {
 
   unsigned threads = session.device->threads();
   TANDEM_ASSIGN_OR_RETURN(double bandwidth,
-                          measureReadBandwidth(threads, uint64_t(1) << 30));
+                          measureReadBandwidth(threads, uint64_t(512) << 20));
   nlohmann::ordered_json results = nlohmann::ordered_json::array();
   if (!flags.json)
     std::printf("%u threads, memory read at %.1f GB/s\n", threads,
