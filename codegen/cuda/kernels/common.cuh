@@ -1,0 +1,193 @@
+//===- common.cuh - What all kernels are written with ---------------------===//
+//
+// Every kernel gets the addresses of its operands in order, the address of the
+// live rows or null, the rows, and the address of its scratch:
+//
+//   kernel(input..., output..., const i32 *live, i32 rows, void *scratch)
+//
+// Tensors are rows of `columns` numbers without gaps:
+//
+//   x   row 0: [x(0,0) x(0,1) .. x(0,columns-1)]  row 1: [x(1,0) ..]  ...
+//
+// Rows from the live ones on are neither computed nor written. What a row
+// becomes depends on that row alone: sums run in an order that is fixed by
+// shape and position, and no two floats are added atomically.
+//
+// Compiled with -fmad=false: a multiplication and an addition are one
+// instruction where fma() says so and nowhere else, so the same line of code
+// gives the same bits in every kernel that it becomes part of.
+//
+// Needs no header. Used by all other files.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+namespace tandem {
+
+using u8 = unsigned char;
+using u16 = unsigned short;
+using u32 = unsigned int;
+using u64 = unsigned long long;
+using i32 = int;
+using i64 = long long;
+using f32 = float;
+
+/// Bit patterns; numbers are computed in f32.
+struct bf16 {
+  u16 bits;
+};
+struct f16 {
+  u16 bits;
+};
+
+constexpr i32 kWarp = 32;
+
+//===----------------------------------------------------------------------===//
+// Numbers
+//===----------------------------------------------------------------------===//
+
+__device__ inline f32 toFloat(f32 x) { return x; }
+__device__ inline f32 toFloat(bf16 x) {
+  return __uint_as_float(u32(x.bits) << 16);
+}
+__device__ inline f32 toFloat(f16 x) {
+  f32 result;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"(x.bits));
+  return result;
+}
+
+/// The nearest T, the even one of two.
+template <typename T> __device__ T fromFloat(f32 x);
+template <> __device__ inline f32 fromFloat<f32>(f32 x) { return x; }
+template <> __device__ inline bf16 fromFloat<bf16>(f32 x) {
+  bf16 result;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result.bits) : "f"(x));
+  return result;
+}
+
+/// Two bf16 in a register, \p low in the lower half.
+__device__ inline u32 packBf16(f32 low, f32 high) {
+  u32 result;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
+  return result;
+}
+
+/// a * b + c, rounded once.
+__device__ inline f32 fma(f32 a, f32 b, f32 c) {
+  f32 result;
+  asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(result) : "f"(a), "f"(b), "f"(c));
+  return result;
+}
+
+/// 2^x to two units in the last place; 0 for minus infinity.
+__device__ inline f32 exp2Fast(f32 x) {
+  f32 result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
+__device__ inline f32 minusInfinity() { return __int_as_float(0xff800000); }
+
+__device__ constexpr i32 ceilDiv(i32 a, i32 b) { return (a + b - 1) / b; }
+__device__ constexpr i32 roundUp(i32 a, i32 b) { return ceilDiv(a, b) * b; }
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+/// Rows that carry meaning.
+__device__ inline i32 liveRows(const i32 *live, i32 rows) {
+  return live ? min(max(*live, 0), rows) : rows;
+}
+
+/// Up to 16 bytes of numbers that are moved at once.
+template <typename T, i32 Count> struct alignas(sizeof(T) * Count) Pack {
+  T at[Count];
+};
+
+/// How many T are moved at once where rows have \p columns of them.
+template <typename T> __device__ constexpr i32 packSize(i32 columns) {
+  i32 count = 16 / sizeof(T);
+  while (columns % count != 0)
+    count /= 2;
+  return count;
+}
+
+template <i32 Count, typename T>
+__device__ Pack<T, Count> loadPack(const T *from) {
+  return *reinterpret_cast<const Pack<T, Count> *>(from);
+}
+template <typename T, i32 Count>
+__device__ void storePack(T *to, const Pack<T, Count> &pack) {
+  *reinterpret_cast<Pack<T, Count> *>(to) = pack;
+}
+
+/// What another block has written: past the cache of this processor.
+__device__ inline f32 loadShared(const f32 *from) {
+  f32 result;
+  asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(result) : "l"(from));
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Sums
+//===----------------------------------------------------------------------===//
+
+/// Sum over the lanes of a warp, the same in all of them: lane i and lane
+/// i ^ 16, then i ^ 8 and so on.
+template <i32 Lanes = kWarp> __device__ inline f32 sumLanes(f32 x) {
+#pragma unroll
+  for (i32 distance = Lanes / 2; distance > 0; distance /= 2)
+    x += __shfl_xor_sync(~0u, x, distance);
+  return x;
+}
+
+template <i32 Lanes = kWarp> __device__ inline f32 maxLanes(f32 x) {
+#pragma unroll
+  for (i32 distance = Lanes / 2; distance > 0; distance /= 2)
+    x = fmaxf(x, __shfl_xor_sync(~0u, x, distance));
+  return x;
+}
+
+/// Sum over a block of \p Threads threads, the same in all of them: over lanes,
+/// then over warps in order. \p Threads is a multiple of a warp.
+template <i32 Threads> __device__ f32 sumBlock(f32 x) {
+  constexpr i32 warps = Threads / kWarp;
+  x = sumLanes(x);
+  if constexpr (warps > 1) {
+    __shared__ f32 partial[warps];
+    __syncthreads();
+    if (threadIdx.x % kWarp == 0)
+      partial[threadIdx.x / kWarp] = x;
+    __syncthreads();
+    x = partial[0];
+#pragma unroll
+    for (i32 warp = 1; warp < warps; ++warp)
+      x += partial[warp];
+  }
+  return x;
+}
+
+//===----------------------------------------------------------------------===//
+// Work of several blocks
+//===----------------------------------------------------------------------===//
+
+/// Says in the last of \p blocks blocks to come here, and only there, that it
+/// is the last; it then sees what all of them have written. \p ticket counts
+/// them, is zero before, and zero again afterwards.
+__device__ inline bool isLastBlock(u32 *ticket, u32 blocks) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    last = atomicAdd(ticket, 1) == blocks - 1;
+    if (last)
+      *ticket = 0;
+  }
+  __syncthreads();
+  __threadfence();
+  return last;
+}
+
+} // namespace tandem

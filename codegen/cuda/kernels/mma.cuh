@@ -1,0 +1,156 @@
+//===- mma.cuh - Tensor cores and asynchronous copies ---------------------===//
+//
+// One instruction multiplies 16 x 16 numbers A by 16 x 8 numbers B and adds
+// them to 16 x 8 numbers C in f32. Lane l, with g = l / 4 and t = l % 4, holds
+//
+//        A (row, k)                  B (k, column)       C (row, column)
+//        2t,2t+1   2t+8,2t+9
+//   g    a[0]      a[2]              b[0]: k 2t,2t+1     c[0] c[1]: row g
+//   g+8  a[1]      a[3]              b[1]: k 2t+8,2t+9   c[2] c[3]: row g+8
+//                                    of column g         of columns 2t,2t+1
+//
+// A column of C depends on its column of B alone, so a token's bits are the
+// same in every column and whatever stands beside it.
+//
+// Used by linear, quant_linear and attention.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "common.cuh"
+
+namespace tandem {
+
+/// c += a * b in bf16 with sums in f32.
+__device__ inline void multiply(f32 (&c)[4], const u32 (&a)[4], u32 b0,
+                                u32 b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+__device__ inline u32 sharedAddress(const void *pointer) {
+  return static_cast<u32>(__cvta_generic_to_shared(pointer));
+}
+
+/// Four 8 x 8 matrices of 16-bit numbers from shared memory. Lane l gives the
+/// address of row l % 8 of matrix l / 8, 16 bytes; register i holds of matrix i
+/// what B's drawing says of one half.
+__device__ inline void loadMatrices(u32 (&registers)[4], const void *row) {
+  asm volatile(
+      "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+      : "=r"(registers[0]), "=r"(registers[1]), "=r"(registers[2]),
+        "=r"(registers[3])
+      : "r"(sharedAddress(row)));
+}
+
+/// The same, each matrix transposed.
+__device__ inline void loadTransposed(u32 (&registers)[4], const void *row) {
+  asm volatile(
+      "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+      : "=r"(registers[0]), "=r"(registers[1]), "=r"(registers[2]),
+        "=r"(registers[3])
+      : "r"(sharedAddress(row)));
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles of bf16 in shared memory: rows of `stride` numbers, 16-byte aligned.
+// A stride of 8 more than a multiple of 16 keeps rows out of each other's
+// banks.
+//===----------------------------------------------------------------------===//
+
+/// A of rows 0..15 and columns k..k+15 of \p tile.
+__device__ inline void loadA(u32 (&a)[4], const bf16 *tile, i32 stride, i32 k) {
+  i32 lane = threadIdx.x % kWarp;
+  i32 row = lane % 16, column = k + lane / 16 * 8;
+  loadMatrices(a, tile + row * stride + column);
+}
+
+/// B of tile rows 0..7 in b[0], b[1] and of rows 8..15 in b[2], b[3]: row n of
+/// the tile is column n of B, its columns k..k+15 are B's k.
+__device__ inline void loadB(u32 (&b)[4], const bf16 *tile, i32 stride, i32 k) {
+  i32 lane = threadIdx.x % kWarp;
+  i32 row = lane % 8 + lane / 16 * 8, column = k + lane / 8 % 2 * 8;
+  loadMatrices(b, tile + row * stride + column);
+}
+
+/// B of tile columns n..n+7 in b[0], b[1] and of n+8..n+15 in b[2], b[3]: the
+/// tile's rows 0..15 are B's k.
+__device__ inline void loadBTransposed(u32 (&b)[4], const bf16 *tile,
+                                       i32 stride, i32 n) {
+  i32 lane = threadIdx.x % kWarp;
+  i32 row = lane % 16, column = n + lane / 16 * 8;
+  loadTransposed(b, tile + row * stride + column);
+}
+
+//===----------------------------------------------------------------------===//
+// Asynchronous copies to shared memory
+//===----------------------------------------------------------------------===//
+
+/// Copies 16 bytes, or writes zeros where \p exists is false (\p from is then
+/// not read).
+__device__ inline void copyAsync(void *to, const void *from,
+                                 bool exists = true) {
+  asm volatile(
+      "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(sharedAddress(to)),
+      "l"(from), "r"(exists ? 16 : 0));
+}
+
+/// Copies 16 bytes of a stream that is read once: first to leave the cache.
+__device__ inline void copyStream(void *to, const void *from, u64 policy) {
+  asm volatile(
+      "cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(
+          sharedAddress(to)),
+      "l"(from), "l"(policy));
+}
+
+__device__ inline u64 streamPolicy() {
+  u64 policy;
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;"
+               : "=l"(policy));
+  return policy;
+}
+
+__device__ inline void commitCopies() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+/// Waits until all but the last \p Pending commits of this thread are there.
+template <i32 Pending> __device__ inline void waitForCopies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
+}
+
+/// Copies \p Columns numbers of each of \p Rows rows to a tile with \p Stride,
+/// by all \p Threads threads of a block. Row r begins at \p rowAddress(r),
+/// which is null for rows of zeros; numbers from \p limit on are zeros too.
+/// \p Aligned: rows begin at multiples of 16 bytes, limits are multiples of 8.
+template <i32 Rows, i32 Columns, i32 Stride, i32 Threads, bool Aligned,
+          typename RowAddress>
+__device__ void copyTile(bf16 *tile, i32 limit, RowAddress rowAddress) {
+  if constexpr (Aligned) {
+    constexpr i32 perRow = Columns / 8;
+#pragma unroll
+    for (i32 first = 0; first < Rows * perRow; first += Threads) {
+      i32 piece = first + threadIdx.x;
+      if (Rows * perRow % Threads != 0 && piece >= Rows * perRow)
+        break;
+      i32 row = piece / perRow, column = piece % perRow * 8;
+      const bf16 *from = rowAddress(row);
+      bool exists = from && column < limit;
+      copyAsync(tile + row * Stride + column, exists ? from + column : from,
+                exists);
+    }
+  } else {
+    for (i32 place = threadIdx.x; place < Rows * Columns; place += Threads) {
+      i32 row = place / Columns, column = place % Columns;
+      const bf16 *from = rowAddress(row);
+      bf16 zero = {0};
+      tile[row * Stride + column] =
+          from && column < limit ? from[column] : zero;
+    }
+  }
+}
+
+} // namespace tandem
