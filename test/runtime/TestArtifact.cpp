@@ -141,7 +141,7 @@ private:
     for (const KernelSpec &kernel : spec.kernels)
       result.push_back(artifact::CreateKernelDirect(
           builder, kernel.symbol.c_str(), kernel.family.c_str(), kernel.image,
-          kernel.scratch));
+          kernel.scratch, kernel.block, kernel.shared));
     return builder.CreateVector(result);
   }
 
@@ -158,6 +158,9 @@ private:
         table.add_rows_port(launch.rowsPort);
         table.add_items(launch.items);
         table.add_items_per_row(launch.itemsPerRow);
+        table.add_grid_x(launch.grid[0]);
+        table.add_grid_y(launch.grid[1]);
+        table.add_grid_z(launch.grid[2]);
         launches.push_back(table.Finish());
       }
       result.push_back(artifact::CreateProgramDirect(

@@ -9,6 +9,7 @@
 
 #include "runtime/Artifact.h"
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -69,6 +70,8 @@ struct KernelSpec {
   uint32_t image = 0;
   uint64_t scratch = 0;
   std::string family = "test";
+  /// For a GPU.
+  uint32_t block = 1, shared = 0;
 };
 
 struct LaunchSpec {
@@ -78,6 +81,8 @@ struct LaunchSpec {
   int32_t rowsPort = -1;
   uint32_t items = 1;
   bool itemsPerRow = false;
+  /// For a GPU.
+  std::array<uint32_t, 3> grid = {1, 1, 1};
 };
 
 struct ProgramSpec {
