@@ -15,25 +15,25 @@ using namespace tandem::models;
 using nlohmann::json;
 
 /// Ten times the largest tokenizer.json there is.
-static constexpr uint64_t MaxFileBytes = uint64_t(256) << 20;
+static constexpr uint64_t kMaxFileBytes = uint64_t(256) << 20;
 
 /// More than any configuration needs, and little for whoever walks the values.
-static constexpr size_t MaxDepth = 64;
+static constexpr size_t kMaxDepth = 64;
 
 namespace {
 
 /// Builds a document token by token, so that reading stops at the first thing
 /// that nlohmann-json alone would let pass.
-class DocumentBuilder {
+class DocumentBuilder : public json::json_sax_t {
 public:
   json root;
   /// Why reading stopped; where, for what is not JSON at all.
   std::string problem;
   size_t position = 0;
 
-  bool start_object(size_t) { return open(json::object()); }
-  bool start_array(size_t) { return open(json::array()); }
-  bool key(json::string_t &text) {
+  bool start_object(size_t) override { return open(json::object()); }
+  bool start_array(size_t) override { return open(json::array()); }
+  bool key(json::string_t &text) override {
     if (containers.back()->contains(text)) {
       problem = "duplicate key " + quote(text);
       return false;
@@ -41,18 +41,24 @@ public:
     lastKey = text;
     return true;
   }
-  bool end_object() { return close(); }
-  bool end_array() { return close(); }
-  bool null() { return add(nullptr); }
-  bool boolean(bool value) { return add(value); }
-  bool number_integer(json::number_integer_t value) { return add(value); }
-  bool number_unsigned(json::number_unsigned_t value) { return add(value); }
-  bool number_float(json::number_float_t value, const json::string_t &) {
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(json::number_integer_t value) override {
     return add(value);
   }
-  bool string(json::string_t &text) { return add(std::move(text)); }
-  bool binary(json::binary_t &) { return false; } // text has none
-  bool parse_error(size_t where, const std::string &, const json::exception &) {
+  bool number_unsigned(json::number_unsigned_t value) override {
+    return add(value);
+  }
+  bool number_float(json::number_float_t value,
+                    const json::string_t &) override {
+    return add(value);
+  }
+  bool string(json::string_t &text) override { return add(std::move(text)); }
+  bool binary(json::binary_t &) override { return false; } // text has none
+  bool parse_error(size_t where, const std::string &,
+                   const json::exception &) override {
     position = where;
     return false;
   }
@@ -73,8 +79,8 @@ private:
     return true;
   }
   bool open(json &&container) {
-    if (containers.size() == MaxDepth) {
-      problem = "is nested more than " + std::to_string(MaxDepth) + " deep";
+    if (containers.size() == kMaxDepth) {
+      problem = "is nested more than " + std::to_string(kMaxDepth) + " deep";
       return false;
     }
     // A parent does not move before its open child is closed.
@@ -93,12 +99,12 @@ private:
 } // namespace
 
 std::string tandem::models::quote(StringRef text) {
-  constexpr size_t Limit = 120;
+  constexpr size_t kLimit = 120;
   std::string result;
   raw_string_ostream os(result);
   os << "'";
-  os.write_escaped(text.take_front(Limit));
-  os << (text.size() > Limit ? "...'" : "'");
+  os.write_escaped(text.take_front(kLimit));
+  os << (text.size() > kLimit ? "...'" : "'");
   return result;
 }
 
@@ -134,9 +140,9 @@ Expected<json> tandem::models::readJsonFile(StringRef path) {
     return fail(error.message());
   if (!sys::fs::is_regular_file(status))
     return fail("is not a regular file");
-  if (status.getSize() > MaxFileBytes)
+  if (status.getSize() > kMaxFileBytes)
     return fail("has " + Twine(status.getSize()) + " bytes, at most " +
-                Twine(MaxFileBytes) + " are read");
+                Twine(kMaxFileBytes) + " are read");
   ErrorOr<std::unique_ptr<MemoryBuffer>> buffer =
       MemoryBuffer::getFile(path, /*IsText=*/false,
                             /*RequiresNullTerminator=*/false);

@@ -62,21 +62,15 @@ struct Entry {
 
 /// Receives the header token by token. Returns false, with `problem` set, at
 /// the first thing that is not as it should be.
-class HeaderReader {
+class HeaderReader : public nlohmann::json::json_sax_t {
 public:
-  using number_integer_t = nlohmann::json::number_integer_t;
-  using number_unsigned_t = nlohmann::json::number_unsigned_t;
-  using number_float_t = nlohmann::json::number_float_t;
-  using string_t = nlohmann::json::string_t;
-  using binary_t = nlohmann::json::binary_t;
-
   explicit HeaderReader(std::vector<std::string> &warnings)
       : warnings(warnings) {}
 
   std::vector<Entry> entries;
   std::string problem;
 
-  bool start_object(size_t) {
+  bool start_object(size_t) override {
     switch (place) {
     case Place::Start:
       place = Place::Header;
@@ -97,7 +91,7 @@ public:
     }
   }
 
-  bool key(string_t &text) {
+  bool key(string_t &text) override {
     switch (place) {
     case Place::Header:
       name = text;
@@ -122,7 +116,7 @@ public:
     }
   }
 
-  bool end_object() {
+  bool end_object() override {
     switch (place) {
     case Place::Header:
       place = Place::End;
@@ -146,7 +140,7 @@ public:
     }
   }
 
-  bool start_array(size_t) {
+  bool start_array(size_t) override {
     if (place == Place::Ignored)
       return enterIgnored();
     if (place == Place::Entry && entryKey == "shape") {
@@ -162,7 +156,7 @@ public:
     return unexpected("an array");
   }
 
-  bool end_array() {
+  bool end_array() override {
     if (place == Place::Shape || place == Place::Offsets) {
       if (place == Place::Offsets && entries.back().offsets->size() != 2)
         return fail(subject() + ": data_offsets has " +
@@ -174,7 +168,7 @@ public:
     return leaveIgnored();
   }
 
-  bool string(string_t &text) {
+  bool string(string_t &text) override {
     if (place == Place::Metadata)
       return true;
     if (place == Place::Entry && entryKey == "dtype") {
@@ -186,7 +180,7 @@ public:
     return scalar("a string");
   }
 
-  bool number_unsigned(number_unsigned_t value) {
+  bool number_unsigned(number_unsigned_t value) override {
     if (place != Place::Shape && place != Place::Offsets)
       return scalar("a number");
     // JSON numbers are exact up to 2^53 in every implementation.
@@ -207,16 +201,18 @@ public:
     return true;
   }
 
-  bool number_integer(number_integer_t) { return scalar("a negative number"); }
-  bool number_float(number_float_t, const string_t &text) {
+  bool number_integer(number_integer_t) override {
+    return scalar("a negative number");
+  }
+  bool number_float(number_float_t, const string_t &text) override {
     return scalar("the number " + text);
   }
-  bool null() { return scalar("null"); }
-  bool boolean(bool) { return scalar("a boolean"); }
-  bool binary(binary_t &) { return scalar("binary data"); }
+  bool null() override { return scalar("null"); }
+  bool boolean(bool) override { return scalar("a boolean"); }
+  bool binary(binary_t &) override { return scalar("binary data"); }
 
   bool parse_error(size_t position, const std::string &,
-                   const nlohmann::json::exception &) {
+                   const nlohmann::json::exception &) override {
     if (problem.empty())
       problem = "the header is not JSON at byte " + std::to_string(position);
     return false;
