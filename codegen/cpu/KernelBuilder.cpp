@@ -214,9 +214,7 @@ Var KernelBuilder::select(Var condition, Var yes, const Operand &no) {
 }
 
 Var KernelBuilder::fma(Var left, Var right, Var addend) {
-  if (isa<VectorType>(left.type()))
-    return Var(*this, vector::FMAOp::create(builder, left.value(),
-                                            right.value(), addend.value()));
+  // Not vector.fma: that becomes llvm.intr.fmuladd, which may round twice.
   return Var(*this, LLVM::FMAOp::create(builder, left.type(), left.value(),
                                         right.value(), addend.value()));
 }

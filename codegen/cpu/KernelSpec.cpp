@@ -37,6 +37,12 @@ static llvm::Error makeError(StringRef symbol, const Twine &message) {
   return llvm::createStringError("kernel '" + Twine(symbol) + "': " + message);
 }
 
+static std::string print(Type type) {
+  std::string text;
+  llvm::raw_string_ostream(text) << "'" << type << "'";
+  return text;
+}
+
 llvm::Expected<KernelSpec> KernelSpec::create(plan::KernelOp kernel) {
   KernelSpec spec;
   spec.name = kernel.getSymName().str();
@@ -53,8 +59,8 @@ llvm::Expected<KernelSpec> KernelSpec::create(plan::KernelOp kernel) {
     } else if (auto type = dyn_cast<TypeAttr>(value)) {
       Type element = type.getValue();
       if (!element.isF32() && !element.isBF16() && !element.isF16())
-        return makeError(spec.name,
-                         Twine("expects f32, bf16 or f16 as ") + name);
+        return makeError(spec.name, "expects f32, bf16 or f16 as " + name +
+                                        ", but got " + print(element));
       spec.kinds[name] = element.isF32()    ? FloatKind::F32
                          : element.isBF16() ? FloatKind::BF16
                                             : FloatKind::F16;
