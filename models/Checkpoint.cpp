@@ -151,9 +151,9 @@ Expected<Checkpoint> Checkpoint::open(StringRef directory) {
           directory + ": holds no .safetensors file and no " + kIndexName);
     for (const std::string &name : *names)
       if (Error error = result.addFile(name))
-        return std::move(error);
+        return error;
     if (Error error = result.sortTensors())
-      return std::move(error);
+      return error;
     return result;
   }
 
@@ -173,9 +173,9 @@ Expected<Checkpoint> Checkpoint::open(StringRef directory) {
                              ", which the directory does not hold");
   for (const std::string &name : names)
     if (Error error = result.addFile(name))
-      return std::move(error);
+      return error;
   if (Error error = result.sortTensors())
-    return std::move(error);
+    return error;
 
   for (const TensorView &tensor : result.tensors) {
     auto listed = index->find(tensor.name);

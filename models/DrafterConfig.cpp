@@ -188,6 +188,6 @@ Expected<DrafterConfig> DrafterConfig::read(StringRef directory) {
                                       Twine(config.vocabularySize));
 
   if (Error error = file->takeError())
-    return std::move(error);
+    return error;
   return config;
 }

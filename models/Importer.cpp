@@ -77,7 +77,7 @@ static Expected<PairSizes> chooseSizes(const ImportOptions &options,
           checkRange("block", sizes.block, 1, largestBlock,
                      drafter ? " (block_size in " + Twine(drafter->path) + ")"
                              : Twine(": there is no drafter")))
-    return std::move(error);
+    return error;
 
   const TransformerConfig *shorter = &target;
   if (drafter && drafter->maxPositions < target.maxPositions)
@@ -87,20 +87,20 @@ static Expected<PairSizes> chooseSizes(const ImportOptions &options,
   if (Error error = checkRange(
           "maximum context", sizes.maxContext, 1, shorter->maxPositions,
           " (max_position_embeddings in " + Twine(shorter->path) + ")"))
-    return std::move(error);
+    return error;
   sizes.slots = alignTo(sizes.maxContext + sizes.block, kSlotMultiple);
 
   sizes.chunk = options.chunk;
   sizes.scoreChunk = options.scoreChunk;
   sizes.denoiseSteps = options.denoiseSteps;
   if (Error error = checkRange("chunk", sizes.chunk, 1, kMaxRows))
-    return std::move(error);
+    return error;
   if (Error error = checkRange("score chunk", sizes.scoreChunk, 1, kMaxRows))
-    return std::move(error);
+    return error;
   if (Error error = checkRange("number of denoise steps", sizes.denoiseSteps, 1,
                                std::max<int64_t>(sizes.block - 1, 1),
                                ", one less than the block"))
-    return std::move(error);
+    return error;
   return sizes;
 }
 
@@ -242,7 +242,7 @@ tandem::models::importPair(MLIRContext &context, const ImportOptions &options) {
       return config.takeError();
     drafterConfig = std::move(*config);
     if (Error error = checkPair(*targetConfig, *drafterConfig))
-      return std::move(error);
+      return error;
   }
   Expected<PairSizes> sizes = chooseSizes(
       options, *targetConfig, drafterConfig ? &*drafterConfig : nullptr);
@@ -252,7 +252,7 @@ tandem::models::importPair(MLIRContext &context, const ImportOptions &options) {
     drafterConfig.reset(); // decoding a token at a time has no use for it
   if (drafterConfig)
     if (Error error = applyWindows(options, *drafterConfig, sizes->block))
-      return std::move(error);
+      return error;
   Expected<std::vector<int32_t>> stopTokens =
       readStopTokens(options.targetDir, *targetConfig);
   if (!stopTokens)
@@ -270,7 +270,7 @@ tandem::models::importPair(MLIRContext &context, const ImportOptions &options) {
                             targetConfig->path, Qwen35::getPrefixes());
   Qwen35 target = Qwen35::read(targetReader, *targetConfig);
   if (Error error = targetReader.finish())
-    return std::move(error);
+    return error;
   emitWarnings(context, *targetFiles, targetReader);
   addTargetFacts(facts, *targetConfig, targetReader.getStatistics());
   checkpoints.set("target",
@@ -285,7 +285,7 @@ tandem::models::importPair(MLIRContext &context, const ImportOptions &options) {
                         drafterConfig->path, DFlash::getPrefixes());
     drafter.emplace(DFlash::read(reader, *drafterConfig));
     if (Error error = reader.finish())
-      return std::move(error);
+      return error;
     emitWarnings(context, *files, reader);
     addDrafterFacts(facts, *drafterConfig, reader.getStatistics());
     checkpoints.set("drafter",

@@ -110,7 +110,7 @@ tandem::models::readStopTokens(StringRef directory,
     std::optional<std::vector<int64_t>> tokens = file->getRoot().findIntegers(
         "eos_token_id", 0, config.vocabularySize - 1);
     if (Error error = file->takeError())
-      return std::move(error);
+      return error;
     for_each(tokens.value_or(std::vector<int64_t>()), add);
   }
   for_each(config.endTokens, add);

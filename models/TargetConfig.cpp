@@ -94,6 +94,6 @@ Expected<TargetConfig> TargetConfig::read(StringRef directory) {
   text.expectNothing("num_experts");
 
   if (Error error = file->takeError())
-    return std::move(error);
+    return error;
   return config;
 }

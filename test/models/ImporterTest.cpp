@@ -166,10 +166,12 @@ TEST_F(ImporterTest, PortsAndStates) {
       std::string name = (port ? port : state).str();
       EXPECT_EQ(table.try_emplace(name, type).first->second, type) << name;
     }
-    for (auto [index, type] : llvm::enumerate(function.getResultTypes()))
-      if (auto port =
-              function.getResultAttrOfType<StringAttr>(index, "lm.port"))
+    for (auto [index, type] : llvm::enumerate(function.getResultTypes())) {
+      auto port = function.getResultAttrOfType<StringAttr>(index, "lm.port");
+      if (port) {
         EXPECT_EQ(ports.try_emplace(port.str(), type).first->second, type);
+      }
+    }
   }
   auto print = [](Type type) {
     std::string text;
