@@ -2,9 +2,10 @@
 
 #include "runtime/cuda/CudaImage.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cstring>
 #include <elf.h>
-#include <optional>
 
 namespace tandem::cuda {
 
@@ -54,6 +55,13 @@ static int cudaOfPtx(unsigned ptx) {
   return int(major * 1000 + minor * 10);
 }
 
+/// Parses all of \p text.
+static bool parse(std::string_view text, unsigned &number) {
+  const char *end = text.data() + text.size();
+  auto parsed = std::from_chars(text.data(), end, number);
+  return parsed.ec == std::errc() && parsed.ptr == end;
+}
+
 static StatusOr<ImageNeeds> ptxNeeds(std::span<const std::byte> image) {
   // Only the head matters.
   std::string_view text(reinterpret_cast<const char *>(image.data()),
@@ -61,16 +69,15 @@ static StatusOr<ImageNeeds> ptxNeeds(std::span<const std::byte> image) {
   std::string_view version = directive(text, ".version");
   std::string_view target = directive(text, ".target");
   unsigned major = 0, minor = 0, architecture = 0;
-  const char *end = version.data() + version.size();
-  auto parsed = std::from_chars(version.data(), end, major);
-  bool good = parsed.ec == std::errc() && parsed.ptr != end &&
-              *parsed.ptr == '.' && major < 100;
-  good = good && std::from_chars(parsed.ptr + 1, end, minor).ptr == end &&
-         minor < 10;
-  good = good && target.starts_with("sm_") &&
-         std::from_chars(target.data() + 3, target.data() + target.size(),
-                         architecture)
-                 .ec == std::errc();
+  size_t point = std::min(version.find('.'), version.size());
+  bool good =
+      parse(version.substr(0, point), major) &&
+      parse(version.substr(std::min(point + 1, version.size())), minor) &&
+      major < 100 && minor < 10 && target.starts_with("sm_");
+  // Behind the number may stand a letter.
+  if (good && std::isalpha(static_cast<unsigned char>(target.back())))
+    target.remove_suffix(1);
+  good = good && parse(target.substr(3), architecture);
   if (!good)
     return invalidFile("is not PTX: expected lines '.version N.N' and "
                        "'.target sm_N' at its head");
