@@ -14,6 +14,15 @@ namespace {
 /// Every range that a kernel gets starts at a multiple of this.
 constexpr uint64_t rangeAlignment = 64;
 
+/// Most threads of a block, and most bytes of shared memory that any GPU gives
+/// one.
+constexpr uint32_t blockLimit = 1024;
+constexpr uint32_t sharedLimit = 227 << 10;
+
+/// Most blocks of a grid along x, and along y and z.
+constexpr uint32_t gridLimitX = 0x7fffffff;
+constexpr uint32_t gridLimitYZ = 0xffff;
+
 /// No section of memory is larger: sums of two sizes cannot overflow.
 constexpr uint64_t sizeLimit = uint64_t(1) << 48;
 
@@ -135,6 +144,9 @@ private:
       break;
     case artifact::ImageKind::cubin:
     case artifact::ImageKind::ptx:
+      if (tables.cpu())
+        return invalidFile("is code for a GPU, the artefact is for ",
+                           tables.arch()->string_view());
       break;
     default:
       return invalidFile("unknown kind ", static_cast<unsigned>(image.kind()));
@@ -147,6 +159,12 @@ private:
       return invalidFile("has no symbol");
     if (kernel.scratch() > sizeLimit)
       return invalidFile("scratch of ", kernel.scratch(), " bytes");
+    if (!tables.cpu() && (kernel.block() < 1 || kernel.block() > blockLimit))
+      return invalidFile("block of ", kernel.block(), " threads, expected 1 to ",
+                         blockLimit);
+    if (!tables.cpu() && kernel.shared() > sharedLimit)
+      return invalidFile("shared memory of ", kernel.shared(),
+                         " bytes, the limit is ", sharedLimit);
     return checkIndex("image", kernel.image(), tables.images()->size());
   }
 
@@ -172,6 +190,8 @@ private:
   Status checkLaunch(const artifact::Launch &launch) {
     TANDEM_RETURN_IF_ERROR(
         checkIndex("kernel", launch.kernel(), tables.kernels()->size()));
+    if (!tables.cpu())
+      TANDEM_RETURN_IF_ERROR(checkGrid(launch));
     if (launch.rows_port() >= 0) {
       TANDEM_RETURN_IF_ERROR(checkIndex("port", uint64_t(launch.rows_port()),
                                         tables.ports()->size()));
@@ -192,6 +212,16 @@ private:
       TANDEM_RETURN_IF_ERROR(
           at("operands", index, checkOperand(*operands.Get(index))));
     return Status();
+  }
+
+  Status checkGrid(const artifact::Launch &launch) {
+    uint32_t x = launch.grid_x(), y = launch.grid_y(), z = launch.grid_z();
+    if (x >= 1 && x <= gridLimitX && y >= 1 && y <= gridLimitYZ && z >= 1 &&
+        z <= gridLimitYZ)
+      return Status();
+    return invalidFile("grid of ", x, " x ", y, " x ", z,
+                       " blocks, expected 1 to ", gridLimitX, " x ",
+                       gridLimitYZ, " x ", gridLimitYZ);
   }
 
   Status checkOperand(const artifact::Operand &operand) {

@@ -295,6 +295,51 @@ TEST(Artifact, IndexesAreChecked) {
             "programs: two are called 'one'");
 }
 
+TEST(Artifact, BlocksAndGridsOfAGpuAreChecked) {
+  auto problem = [](const std::function<void(ArtifactSpec &)> &change) {
+    ArtifactSpec spec = fullSpec();
+    spec.arch = "sm_86";
+    spec.cpuFeatures.reset();
+    spec.images[0].kind = artifact::ImageKind::cubin;
+    return problemAfter(spec, change);
+  };
+  EXPECT_EQ(problem([](ArtifactSpec &) {}), "");
+  EXPECT_EQ(problem([](ArtifactSpec &spec) {
+              spec.kernels[1].block = 1024;
+              spec.kernels[1].shared = 227 << 10;
+              firstLaunch(spec).grid = {0x7fffffff, 65535, 65535};
+            }),
+            "");
+  EXPECT_EQ(problem([](ArtifactSpec &spec) { spec.kernels[1].block = 0; }),
+            "kernels[1]: block of 0 threads, expected 1 to 1024");
+  EXPECT_EQ(problem([](ArtifactSpec &spec) { spec.kernels[1].block = 1025; }),
+            "kernels[1]: block of 1025 threads, expected 1 to 1024");
+  EXPECT_EQ(
+      problem([](ArtifactSpec &spec) { spec.kernels[1].shared = 232449; }),
+      "kernels[1]: shared memory of 232449 bytes, the limit is 232448");
+  for (unsigned axis = 0; axis < 3; ++axis)
+    for (uint32_t size : {0u, 0x80000000u}) {
+      std::string found = problem([&](ArtifactSpec &spec) {
+        firstLaunch(spec).grid[axis] = size;
+      });
+      EXPECT_EQ(found.find("programs[0]: program 'one': launches[0]: grid of "),
+                0u)
+          << found;
+    }
+  // A processor has neither.
+  EXPECT_EQ(problemAfter(fullSpec(),
+                         [](ArtifactSpec &spec) {
+                           spec.kernels[0].block = 0;
+                           firstLaunch(spec).grid = {0, 0, 0};
+                         }),
+            "");
+  EXPECT_EQ(problemAfter(fullSpec(),
+                         [](ArtifactSpec &spec) {
+                           spec.images[0].kind = artifact::ImageKind::ptx;
+                         }),
+            "images[0]: is code for a GPU, the artefact is for native");
+}
+
 TEST(Artifact, OperandsAreChecked) {
   auto problem = [](Operand operand) {
     return problemAfter(fullSpec(), [&](ArtifactSpec &spec) {
