@@ -60,6 +60,7 @@ private:
   }
 
   bool hasDrafter() const { return loop.draft() >= 0; }
+  bool hasLogits() const { return loop.prefill_logits() >= 0; }
 
   Status checkPrograms() {
     TANDEM_RETURN_IF_ERROR(checkProgram("prefill", loop.prefill(), true));
@@ -73,6 +74,16 @@ private:
     TANDEM_RETURN_IF_ERROR(checkProgram("score", loop.score(), false));
     TANDEM_RETURN_IF_ERROR(
         checkProgram("score_draft", loop.score_draft(), false));
+    TANDEM_RETURN_IF_ERROR(
+        checkProgram("prefill_logits", loop.prefill_logits(), false));
+    bool logits = hasLogits();
+    TANDEM_RETURN_IF_ERROR(
+        checkProgram("step_logits", loop.step_logits(), logits));
+    TANDEM_RETURN_IF_ERROR(checkProgram("verify_logits", loop.verify_logits(),
+                                        logits && hasDrafter()));
+    if (!logits && (loop.step_logits() >= 0 || loop.verify_logits() >= 0))
+      return invalidFile("loop: 'step_logits' and 'verify_logits' need the "
+                         "program 'prefill_logits'");
     if (loop.score() >= 0 && loop.score_chunk() < 1)
       return invalidFile("loop: score_chunk is 0");
     if (loop.score_draft() >= 0 && (!hasDrafter() || loop.score() < 0))
@@ -152,6 +163,12 @@ private:
     if (loop.score_draft() >= 0)
       TANDEM_RETURN_IF_ERROR(
           checkPort("draft_logits", f32, {block - 1, loop.vocabulary()}));
+    if (hasLogits())
+      TANDEM_RETURN_IF_ERROR(
+          checkPort("anchor_logits", f32, {1, loop.vocabulary()}));
+    if (hasLogits() && hasDrafter())
+      TANDEM_RETURN_IF_ERROR(
+          checkPort("logits", f32, {block, loop.vocabulary()}));
     return Status();
   }
 };

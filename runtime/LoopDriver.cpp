@@ -17,12 +17,12 @@ LoopDriver::LoopDriver(const Artifact &artifact, Device &device)
     return artifact.findPort(name).value_or(~0u);
   };
   portIndexes = {
-      find("chunk"),       find("chunk_count"),   find("start"),
-      find("accepted"),    find("anchor"),        find("chunk_features"),
-      find("features"),    find("context_start"), find("block"),
-      find("block_count"), find("decided"),       find("score_tokens"),
-      find("score_count"), find("score_logits"),  find("score_features"),
-      find("draft_logits")};
+      find("chunk"),        find("chunk_count"),   find("start"),
+      find("accepted"),     find("anchor"),        find("chunk_features"),
+      find("features"),     find("context_start"), find("block"),
+      find("block_count"),  find("decided"),       find("score_tokens"),
+      find("score_count"),  find("score_logits"),  find("score_features"),
+      find("draft_logits"), find("anchor_logits"), find("logits")};
   if (hasDrafter())
     width = artifact.root()
                 .ports()

@@ -22,7 +22,7 @@ namespace tandem {
 struct LoopPorts {
   uint32_t chunk, chunkCount, start, accepted, anchor, chunkFeatures, features,
       contextStart, block, blockCount, decided, scoreTokens, scoreCount,
-      scoreLogits, scoreFeatures, draftLogits;
+      scoreLogits, scoreFeatures, draftLogits, anchorLogits, logits;
 };
 
 class LoopDriver {
@@ -54,6 +54,10 @@ public:
   /// that its logits are not numbers.
   Status readTokens(uint32_t port, std::span<uint32_t> tokens,
                     uint64_t position);
+  /// The same for drafts, which may be any numbers.
+  Status readRawTokens(uint32_t port, std::span<uint32_t> tokens) {
+    return device.read(port, std::as_writable_bytes(tokens));
+  }
 
   /// Appends the rows of \p features, which follow \p position, to the
   /// drafter's context, in chunks. Each row has featureWidth() values.

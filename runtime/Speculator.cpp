@@ -46,13 +46,18 @@ bool Speculator::isStopToken(uint32_t token) const {
 
 uint32_t Speculator::emit(std::span<const uint32_t> tokens, Text &text) const {
   uint32_t taken = 0;
+  uint32_t vocabulary = driver.loop().vocabulary();
   for (uint32_t token : tokens) {
     if (text.ended)
       break;
     text.result.ids.push_back(token);
+    bool stops = !text.options.ignoreStopTokens && isStopToken(token);
+    if (!stops && text.options.logprobs)
+      text.sink.logprobs(computeLogprobs(
+          std::span(logits).subspan(size_t(taken) * vocabulary, vocabulary),
+          token, *text.options.logprobs));
     ++taken;
-    if ((!text.ignoreStopTokens && isStopToken(token)) ||
-        !text.sink.token(token)) {
+    if (stops || !text.sink.token(token)) {
       text.ended = true;
       text.result.finishReason = FinishReason::Stop;
     } else if (text.result.ids.size() >= text.budget) {
@@ -68,23 +73,131 @@ uint32_t Speculator::emit(std::span<const uint32_t> tokens, Text &text) const {
   return taken;
 }
 
-Status Speculator::prefill(std::span<const uint32_t> prompt, bool withContext,
-                           Text &text) {
+std::span<float> Speculator::rowsOf(std::vector<float> &buffer,
+                                    size_t count) const {
+  size_t size = count * driver.loop().vocabulary();
+  if (buffer.size() < size)
+    buffer.resize(size);
+  return std::span(buffer).first(size);
+}
+
+//===----------------------------------------------------------------------===//
+// The prompt
+//===----------------------------------------------------------------------===//
+
+/// Brings the caches to the longest known beginning of \p prompt.
+Status Speculator::reuseCaches(std::span<const uint32_t> prompt, Text &text) {
+  const LoopPorts &ports = driver.ports();
+  // The last token of the prompt is always computed: it decides the first one
+  // of the answer.
+  bool known = text.options.reusePrefix && !text.options.promptLogprobs &&
+               !cached.empty() && cached.size() < prompt.size() &&
+               std::equal(cached.begin(), cached.end(), prompt.begin());
+  bool contextKnown =
+      !text.drafted || contextRows == cached.size() ||
+      (pendingFeatures && contextRows + pending == cached.size());
+  if (!known || !contextKnown) {
+    cached.clear();
+    pending = 0;
+    contextRows = 0;
+    TANDEM_RETURN_IF_ERROR(driver.reset());
+    return driver.writeCount(ports.accepted, 0);
+  }
+  text.result.reusedTokens = uint32_t(cached.size());
+  if (text.drafted && contextRows < cached.size()) {
+    // The drafter would read these rows at the start of its next round, which
+    // now begins behind the prompt.
+    std::vector<float> features(size_t(pending) * driver.featureWidth());
+    TANDEM_RETURN_IF_ERROR(driver.readRows(ports.features, features));
+    TANDEM_RETURN_IF_ERROR(
+        driver.appendContext(features, uint32_t(contextRows)));
+    contextRows = cached.size();
+  }
+  // Fewer rows than the last program accepted when the text ended among them.
+  return driver.writeCount(ports.accepted, pending);
+}
+
+/// Writes the log probabilities of the tokens behind each row of a chunk of
+/// \p count tokens of \p prompt.
+Status Speculator::scoreChunk(std::span<const uint32_t> prompt, size_t count,
+                              Text &text) {
   const artifact::Loop &loop = driver.loop();
   const LoopPorts &ports = driver.ports();
-  TANDEM_RETURN_IF_ERROR(driver.reset());
-  TANDEM_RETURN_IF_ERROR(driver.writeCount(ports.accepted, 0));
-  for (size_t first = 0; first < prompt.size(); first += loop.chunk()) {
-    size_t count = std::min<size_t>(loop.chunk(), prompt.size() - first);
-    TANDEM_RETURN_IF_ERROR(
-        driver.writeTokens(ports.chunk, prompt.subspan(first, count)));
-    TANDEM_RETURN_IF_ERROR(
-        driver.writeCount(ports.chunkCount, uint32_t(count)));
-    TANDEM_RETURN_IF_ERROR(driver.writeCount(ports.start, uint32_t(first)));
-    TANDEM_RETURN_IF_ERROR(driver.run(loop.prefill()));
-    if (withContext)
-      TANDEM_RETURN_IF_ERROR(driver.run(loop.context()));
-    if (first + count < prompt.size() && !text.sink.keepGoing()) {
+  size_t first = cached.size();
+  TANDEM_RETURN_IF_ERROR(
+      driver.writeTokens(ports.scoreTokens, prompt.subspan(first, count)));
+  TANDEM_RETURN_IF_ERROR(driver.writeCount(ports.scoreCount, uint32_t(count)));
+  TANDEM_RETURN_IF_ERROR(driver.writeCount(ports.start, uint32_t(first)));
+  TANDEM_RETURN_IF_ERROR(driver.run(loop.score()));
+  std::span<float> rows = rowsOf(logits, count);
+  TANDEM_RETURN_IF_ERROR(driver.readRows(ports.scoreLogits, rows));
+  for (size_t row = 0; row < count && first + row + 1 < prompt.size(); ++row)
+    text.sink.promptLogprobs(computeLogprobs(
+        rows.subspan(row * loop.vocabulary(), loop.vocabulary()),
+        prompt[first + row + 1], text.options.logprobs.value_or(0)));
+  if (text.drafted) {
+    std::vector<float> features(count * driver.featureWidth());
+    TANDEM_RETURN_IF_ERROR(driver.readRows(ports.scoreFeatures, features));
+    TANDEM_RETURN_IF_ERROR(driver.appendContext(features, uint32_t(first)));
+  }
+  if (first + count < prompt.size())
+    return Status();
+  // As if this had been the last row of a prefill.
+  std::span<float> last =
+      rows.subspan((count - 1) * loop.vocabulary(), loop.vocabulary());
+  std::copy(last.begin(), last.end(), rows.begin());
+  return decideFirst(rows.first(loop.vocabulary()), text);
+}
+
+/// Decides the first token of the answer from its row of logits.
+Status Speculator::decideFirst(std::span<const float> row, Text &text) {
+  TANDEM_ASSIGN_OR_RETURN(round[0],
+                          text.decider->decideOne(row, cached.size()));
+  return driver.writeTokens(driver.ports().anchor, std::span(round).first(1));
+}
+
+Status Speculator::prefillChunk(std::span<const uint32_t> chunk, bool last,
+                                Text &text) {
+  const artifact::Loop &loop = driver.loop();
+  const LoopPorts &ports = driver.ports();
+  TANDEM_RETURN_IF_ERROR(driver.writeTokens(ports.chunk, chunk));
+  TANDEM_RETURN_IF_ERROR(
+      driver.writeCount(ports.chunkCount, uint32_t(chunk.size())));
+  TANDEM_RETURN_IF_ERROR(
+      driver.writeCount(ports.start, uint32_t(cached.size())));
+  bool withLogits = last && text.decider;
+  TANDEM_RETURN_IF_ERROR(
+      driver.run(withLogits ? loop.prefill_logits() : loop.prefill()));
+  if (text.drafted)
+    TANDEM_RETURN_IF_ERROR(driver.run(loop.context()));
+  return Status();
+}
+
+Status Speculator::prefill(std::span<const uint32_t> prompt, Text &text) {
+  const artifact::Loop &loop = driver.loop();
+  const LoopPorts &ports = driver.ports();
+  TANDEM_RETURN_IF_ERROR(reuseCaches(prompt, text));
+  bool scores = text.options.promptLogprobs;
+  size_t step = scores ? loop.score_chunk() : loop.chunk();
+  while (cached.size() < prompt.size()) {
+    size_t first = cached.size();
+    size_t count = std::min(step, prompt.size() - first);
+    bool last = first + count == prompt.size();
+    if (scores)
+      TANDEM_RETURN_IF_ERROR(scoreChunk(prompt, count, text));
+    else
+      TANDEM_RETURN_IF_ERROR(
+          prefillChunk(prompt.subspan(first, count), last, text));
+    cached.insert(cached.end(), prompt.begin() + ptrdiff_t(first),
+                  prompt.begin() + ptrdiff_t(first + count));
+    if (text.drafted)
+      contextRows = cached.size();
+    // Whatever was pending has been kept.
+    if (pending > 0) {
+      pending = 0;
+      TANDEM_RETURN_IF_ERROR(driver.writeCount(ports.accepted, 0));
+    }
+    if (!last && !text.sink.keepGoing()) {
       text.ended = true;
       text.result.finishReason = FinishReason::Cancelled;
       return Status();
@@ -97,29 +210,136 @@ Status Speculator::prefill(std::span<const uint32_t> prompt, bool withContext,
     TANDEM_RETURN_IF_ERROR(driver.writeCount(ports.contextStart, length));
     TANDEM_RETURN_IF_ERROR(driver.writeCount(ports.blockCount, loop.block()));
   }
-  return driver.readTokens(ports.anchor, std::span(round).first(1), length);
+  if (scores)
+    return Status();
+  if (!text.decider)
+    return driver.readTokens(ports.anchor, std::span(round).first(1), length);
+  std::span<float> row = rowsOf(logits, 1);
+  TANDEM_RETURN_IF_ERROR(driver.readRows(ports.anchorLogits, row));
+  return decideFirst(row, text);
 }
 
-StatusOr<std::span<const uint32_t>> Speculator::draftRound(uint64_t position) {
+//===----------------------------------------------------------------------===//
+// The answer
+//===----------------------------------------------------------------------===//
+
+/// Between verify and accept: decides what the programs did not.
+StatusOr<uint32_t> Speculator::decideBlock(uint64_t position, Text &text) {
   const artifact::Loop &loop = driver.loop();
-  TANDEM_RETURN_IF_ERROR(driver.run(loop.draft()));
-  TANDEM_RETURN_IF_ERROR(driver.run(loop.verify()));
-  TANDEM_RETURN_IF_ERROR(driver.run(loop.accept()));
+  const LoopPorts &ports = driver.ports();
+  std::vector<uint32_t> block(loop.block());
+  std::span<float> draftRows;
+  if (text.decider->choosesDrafts() && loop.block() > 1) {
+    TANDEM_RETURN_IF_ERROR(driver.run(loop.score_draft()));
+    TANDEM_RETURN_IF_ERROR(driver.readRawTokens(ports.block, block));
+    draftRows = rowsOf(draftLogits, loop.block() - 1);
+    TANDEM_RETURN_IF_ERROR(driver.readRows(ports.draftLogits, draftRows));
+    text.decider->chooseDrafts(draftRows, position, block);
+    TANDEM_RETURN_IF_ERROR(driver.writeTokens(ports.block, block));
+  } else {
+    TANDEM_RETURN_IF_ERROR(driver.run(loop.draft()));
+    TANDEM_RETURN_IF_ERROR(driver.readRawTokens(ports.block, block));
+  }
+  TANDEM_RETURN_IF_ERROR(driver.run(loop.verify_logits()));
+  std::span<float> rows = rowsOf(logits, loop.block());
+  TANDEM_RETURN_IF_ERROR(driver.readRows(ports.logits, rows));
   TANDEM_ASSIGN_OR_RETURN(
-      uint32_t accepted,
-      driver.readCount(driver.ports().accepted, 1, loop.block()));
-  std::span<uint32_t> tokens = std::span(round).first(accepted);
+      uint32_t count,
+      text.decider->decide(rows, draftRows, block, position, round));
+  // The rest of the port may say what it likes: accept stops at the first
+  // token that is not its draft.
   TANDEM_RETURN_IF_ERROR(
-      driver.readTokens(driver.ports().decided, tokens, position));
-  return std::span<const uint32_t>(tokens);
+      driver.writeTokens(ports.decided, std::span(round).first(count)));
+  return count;
 }
 
-StatusOr<std::span<const uint32_t>> Speculator::plainRound(uint64_t position) {
-  TANDEM_RETURN_IF_ERROR(driver.run(driver.loop().step()));
+StatusOr<uint32_t> Speculator::draftRound(uint64_t position, Text &text) {
+  const artifact::Loop &loop = driver.loop();
+  const LoopPorts &ports = driver.ports();
+  uint32_t anchor = text.result.ids.back();
+  uint32_t decided = 0;
+  if (text.decider) {
+    TANDEM_ASSIGN_OR_RETURN(decided, decideBlock(position, text));
+  } else {
+    TANDEM_RETURN_IF_ERROR(driver.run(loop.draft()));
+    TANDEM_RETURN_IF_ERROR(driver.run(loop.verify()));
+  }
+  TANDEM_RETURN_IF_ERROR(driver.run(loop.accept()));
+  uint32_t low = decided ? decided : 1;
+  uint32_t high = decided ? decided : loop.block();
+  TANDEM_ASSIGN_OR_RETURN(uint32_t accepted,
+                          driver.readCount(ports.accepted, low, high));
+  if (!decided)
+    TANDEM_RETURN_IF_ERROR(driver.readTokens(
+        ports.decided, std::span(round).first(accepted), position));
+  contextRows = cached.size();
+  pendingFeatures = true;
+  cached.push_back(anchor);
+  cached.insert(cached.end(), round.begin(), round.begin() + accepted - 1);
+  return accepted;
+}
+
+StatusOr<uint32_t> Speculator::plainRound(uint64_t position, Text &text) {
+  const artifact::Loop &loop = driver.loop();
+  const LoopPorts &ports = driver.ports();
   std::span<uint32_t> token = std::span(round).first(1);
-  TANDEM_RETURN_IF_ERROR(
-      driver.readTokens(driver.ports().anchor, token, position));
-  return std::span<const uint32_t>(token);
+  uint32_t anchor = text.result.ids.back();
+  if (text.decider) {
+    TANDEM_RETURN_IF_ERROR(driver.run(loop.step_logits()));
+    std::span<float> row = rowsOf(logits, 1);
+    TANDEM_RETURN_IF_ERROR(driver.readRows(ports.anchorLogits, row));
+    TANDEM_ASSIGN_OR_RETURN(token[0], text.decider->decideOne(row, position));
+    TANDEM_RETURN_IF_ERROR(driver.writeTokens(ports.anchor, token));
+  } else {
+    TANDEM_RETURN_IF_ERROR(driver.run(loop.step()));
+    TANDEM_RETURN_IF_ERROR(driver.readTokens(ports.anchor, token, position));
+  }
+  pendingFeatures = false;
+  cached.push_back(anchor);
+  return uint32_t(1);
+}
+
+StatusOr<Generation> Speculator::write(std::span<const uint32_t> prompt,
+                                       Text &text) {
+  Clock::time_point begin = Clock::now();
+  TANDEM_RETURN_IF_ERROR(prefill(prompt, text));
+  text.result.prefillSeconds = secondsSince(begin);
+  if (text.budget == 0)
+    text.ended = true;
+  if (!text.ended)
+    emit(std::span(round).first(1), text);
+
+  begin = Clock::now();
+  while (!text.ended) {
+    uint64_t position = prompt.size() + text.result.ids.size();
+    TANDEM_ASSIGN_OR_RETURN(uint32_t decided, text.drafted
+                                                  ? draftRound(position, text)
+                                                  : plainRound(position, text));
+    uint32_t taken = emit(std::span(round).first(decided), text);
+    if (text.drafted)
+      text.result.acceptLengths.push_back(taken);
+    // Rows behind the end of the text leave the caches with the next program.
+    cached.resize(cached.size() - (decided - taken));
+    pending = taken;
+  }
+  text.result.decodeSeconds = secondsSince(begin);
+  return std::move(text.result);
+}
+
+Status Speculator::checkOptions(const GenerateOptions &options) const {
+  if ((options.sampling || options.logprobs) && !canSample())
+    return invalidArgument("was compiled without logits: it can only write "
+                           "the likeliest tokens");
+  if (options.promptLogprobs && !(canScore() && canSample()))
+    return invalidArgument("was compiled without 'score' or without logits: "
+                           "prompts have no log probabilities");
+  if (options.drafts != DraftChoice::Likeliest && options.useDrafter &&
+      hasDrafter() && driver.loop().score_draft() < 0)
+    return invalidArgument("was compiled without 'score_draft': drafts cannot "
+                           "be sampled");
+  if (options.sampling)
+    return checkSampling(*options.sampling, driver.loop().vocabulary());
+  return Status();
 }
 
 StatusOr<Generation> Speculator::generate(std::span<const uint32_t> prompt,
@@ -127,41 +347,35 @@ StatusOr<Generation> Speculator::generate(std::span<const uint32_t> prompt,
                                           TokenSink &sink) {
   uint32_t context = driver.loop().max_context();
   TANDEM_RETURN_IF_ERROR(driver.checkIds("the prompt", prompt));
+  TANDEM_RETURN_IF_ERROR(checkOptions(options));
   if (prompt.size() >= context)
     return invalidArgument("the prompt has ", prompt.size(),
                            " tokens, prompt and answer together can have ",
                            context);
-  bool useDrafter = options.useDrafter && driver.hasDrafter();
   auto room = uint32_t(context - prompt.size());
   Text text{.result = {},
+            .options = options,
             .budget = std::min(options.maxNewTokens, room),
-            .ignoreStopTokens = options.ignoreStopTokens,
+            .drafted = options.useDrafter && driver.hasDrafter(),
+            .decider = std::nullopt,
             .sink = sink};
   // An answer of no tokens still checks its prompt.
-  if (text.budget == 0)
+  if (text.budget == 0 && !options.promptLogprobs)
     return std::move(text.result);
   text.result.ids.reserve(text.budget);
-  if (useDrafter)
+  if (text.drafted)
     text.result.acceptLengths.reserve(text.budget);
-
-  Clock::time_point begin = Clock::now();
-  TANDEM_RETURN_IF_ERROR(prefill(prompt, useDrafter, text));
-  text.result.prefillSeconds = secondsSince(begin);
-  if (!text.ended)
-    emit(std::span(round).first(1), text);
-
-  begin = Clock::now();
-  while (!text.ended) {
-    uint64_t position = prompt.size() + text.result.ids.size();
-    TANDEM_ASSIGN_OR_RETURN(std::span<const uint32_t> tokens,
-                            useDrafter ? draftRound(position)
-                                       : plainRound(position));
-    uint32_t taken = emit(tokens, text);
-    if (useDrafter)
-      text.result.acceptLengths.push_back(taken);
+  if (options.sampling || options.logprobs || options.promptLogprobs) {
+    text.decider.emplace(options.sampling.value_or(SamplingOptions::greedy()),
+                         options.drafts, driver.loop().vocabulary());
+    text.decider->start(prompt);
   }
-  text.result.decodeSeconds = secondsSince(begin);
-  return std::move(text.result);
+
+  StatusOr<Generation> result = write(prompt, text);
+  // Nobody knows what a program that failed left behind.
+  if (!result.isOk())
+    cached.clear();
+  return result;
 }
 
 } // namespace tandem

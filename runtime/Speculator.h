@@ -5,13 +5,20 @@
 // give the same tokens. Which programs there are, and how large a block is, is
 // in the artefact; this is only their order and when to stop.
 //
+// The likeliest tokens are decided by the programs. When tokens are sampled or
+// their log probabilities wanted, programs that also write logits take the
+// place of three of them, and the host decides between verify and accept.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef TANDEM_RUNTIME_SPECULATOR_H
 #define TANDEM_RUNTIME_SPECULATOR_H
 
+#include "runtime/BlockSampler.h"
+#include "runtime/Logprobs.h"
 #include "runtime/LoopDriver.h"
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -27,6 +34,14 @@ public:
   /// completed a stop string, say).
   virtual bool token(uint32_t id) = 0;
 
+  /// Comes right before token() of the same token when log probabilities are
+  /// wanted.
+  virtual void logprobs(const Logprobs &logprobs) {}
+
+  /// Comes once for every token of the prompt but the first, in order and
+  /// before all others, when those of the prompt are wanted.
+  virtual void promptLogprobs(const Logprobs &logprobs) {}
+
   /// Called after every prefill chunk and every round: the time to flush what
   /// token() collected. Returns false to cancel.
   virtual bool keepGoing() = 0;
@@ -39,6 +54,17 @@ struct GenerateOptions {
   bool ignoreStopTokens = false;
   /// Whether the drafter, if there is one, takes part.
   bool useDrafter = true;
+  /// How tokens are chosen; has passed checkSampling. None: the likeliest.
+  std::optional<SamplingOptions> sampling = std::nullopt;
+  /// How the drafts of a sampled text are chosen.
+  DraftChoice drafts = DraftChoice::Likeliest;
+  /// Wants the log probability of every token, and of this many others.
+  std::optional<uint32_t> logprobs = std::nullopt;
+  /// Wants those of the prompt, too.
+  bool promptLogprobs = false;
+  /// Does not compute again what the caches hold: when all tokens in them are
+  /// the beginning of the prompt, the text goes on behind them.
+  bool reusePrefix = false;
 };
 
 enum class FinishReason : uint8_t {
@@ -57,6 +83,8 @@ struct Generation {
   /// prefill and counts nowhere. Empty without the drafter.
   std::vector<uint32_t> acceptLengths;
   FinishReason finishReason = FinishReason::Length;
+  /// Tokens of the prompt that were in the caches.
+  uint32_t reusedTokens = 0;
   /// From the start to the first token, and from there to the end.
   double prefillSeconds = 0;
   double decodeSeconds = 0;
@@ -75,37 +103,64 @@ public:
 
   /// Writes one text behind \p prompt, from an empty context; one text can
   /// follow another. Errors: the prompt is empty, has ids outside the
-  /// vocabulary, or leaves no room in the context; a program failed.
+  /// vocabulary, or leaves no room in the context; a program failed; logits
+  /// are needed and canSample() or canScore() says no.
   StatusOr<Generation> generate(std::span<const uint32_t> prompt,
                                 const GenerateOptions &options,
                                 TokenSink &sink);
 
   bool hasDrafter() const { return driver.hasDrafter(); }
+  /// Whether tokens can be sampled and have log probabilities.
+  bool canSample() const { return driver.loop().prefill_logits() >= 0; }
+  /// Whether tokens of prompts can have log probabilities.
+  bool canScore() const { return driver.loop().score() >= 0; }
 
 private:
   /// One text being written.
   struct Text {
     Generation result;
+    const GenerateOptions &options;
     uint32_t budget;
-    bool ignoreStopTokens;
+    bool drafted;
+    /// Decides on the host; none when the programs decide.
+    std::optional<BlockSampler> decider;
     bool ended = false;
     TokenSink &sink;
   };
 
   explicit Speculator(LoopDriver driver);
 
-  Status prefill(std::span<const uint32_t> prompt, bool withContext,
-                 Text &text);
-  /// Each reads the tokens of one round into `round` and returns them.
-  StatusOr<std::span<const uint32_t>> draftRound(uint64_t position);
-  StatusOr<std::span<const uint32_t>> plainRound(uint64_t position);
+  Status checkOptions(const GenerateOptions &options) const;
+  StatusOr<Generation> write(std::span<const uint32_t> prompt, Text &text);
+  Status reuseCaches(std::span<const uint32_t> prompt, Text &text);
+  /// Leaves the first token of the answer in `round`.
+  Status prefill(std::span<const uint32_t> prompt, Text &text);
+  Status prefillChunk(std::span<const uint32_t> chunk, bool last, Text &text);
+  Status scoreChunk(std::span<const uint32_t> prompt, size_t count, Text &text);
+  Status decideFirst(std::span<const float> row, Text &text);
+  /// Each decides the tokens of one round, which stand at \p position, and
+  /// leaves them in `round`.
+  StatusOr<uint32_t> draftRound(uint64_t position, Text &text);
+  StatusOr<uint32_t> plainRound(uint64_t position, Text &text);
+  StatusOr<uint32_t> decideBlock(uint64_t position, Text &text);
   /// Takes tokens over into the text until it ends; returns how many.
   uint32_t emit(std::span<const uint32_t> tokens, Text &text) const;
   bool isStopToken(uint32_t token) const;
+  std::span<float> rowsOf(std::vector<float> &buffer, size_t count) const;
 
   LoopDriver driver;
   /// Tokens of the last round: [block].
   std::vector<uint32_t> round;
+  /// Logits of the last round, [block, vocabulary], and of the drafter; made
+  /// when they are first needed.
+  std::vector<float> logits, draftLogits;
+  /// Tokens in the target's caches. The last `pending` of them are rows that
+  /// the next program will keep; the drafter knows the first `contextRows`.
+  std::vector<uint32_t> cached;
+  uint32_t pending = 0;
+  size_t contextRows = 0;
+  /// Whether the rows that are pending left features.
+  bool pendingFeatures = false;
 };
 
 } // namespace tandem

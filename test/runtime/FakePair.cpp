@@ -2,6 +2,7 @@
 
 #include "test/runtime/FakePair.h"
 
+#include <algorithm>
 #include <cstring>
 #include <gtest/gtest.h>
 
@@ -50,13 +51,30 @@ static ArtifactSpec specOf(const FakeOptions &options) {
           {"draft_logits", f32, {loop.block - 1, loop.vocabulary}});
     }
   }
+  if (options.logits) {
+    loop.prefillLogits = add("prefill_logits");
+    loop.stepLogits = add("step_logits");
+    spec.ports.push_back({"anchor_logits", f32, {1, loop.vocabulary}});
+    if (options.drafter) {
+      loop.verifyLogits = add("verify_logits");
+      spec.ports.push_back({"logits", f32, {loop.block, loop.vocabulary}});
+    }
+  }
   spec.loop = loop;
   return spec;
+}
+
+Target likeliestOf(Logits logits) {
+  return [logits](std::span<const uint32_t> seen) {
+    std::vector<float> row = logits(seen);
+    return uint32_t(std::max_element(row.begin(), row.end()) - row.begin());
+  };
 }
 
 FakePair::FakePair(const FakeOptions &options, Target target, Drafter drafter)
     : loop(options.loop), hasDrafter(options.drafter),
       target(std::move(target)), drafter(std::move(drafter)),
+      targetLogits(options.targetLogits), drafterLogits(options.drafterLogits),
       file(specOf(options).write()) {
   auto artifact = Artifact::view(file.bytes());
   EXPECT_TRUE(artifact.isOk()) << artifact.status().message();
@@ -103,17 +121,17 @@ Status FakePair::run(uint32_t program) {
   ++runs[name];
   if (name == failingProgram)
     return failure(StatusCode::System, "the device is gone");
-  if (name == "prefill")
+  if (name == "prefill" || name == "prefill_logits")
     prefill();
   else if (name == "context")
     context();
   else if (name == "draft" || name == "score_draft")
     draft(name == "score_draft");
-  else if (name == "verify")
-    verify();
+  else if (name == "verify" || name == "verify_logits")
+    verify(name == "verify_logits");
   else if (name == "accept")
     accept();
-  else if (name == "step")
+  else if (name == "step" || name == "step_logits")
     step();
   else if (name == "score")
     score();
@@ -139,6 +157,8 @@ void FakePair::prefill() {
       floats("chunk_features")[row * width] = float(rows[row]);
   }
   count("anchor") = int32_t(target(cached));
+  if (opened->findPort("anchor_logits"))
+    writeLogits("anchor_logits", 0, cached);
 }
 
 void FakePair::context() {
@@ -164,8 +184,19 @@ void FakePair::draft(bool withLogits) {
   for (unsigned slot = 1; slot < loop.block; ++slot) {
     uint32_t right = target(seen);
     uint32_t token = drafter(slot, right);
+    if (drafterLogits) {
+      Tokens context = contextTokens;
+      context.push_back(uint32_t(count("anchor")));
+      context.resize(context.size() + slot - 1);
+      std::vector<float> row = drafterLogits(context);
+      token = uint32_t(std::max_element(row.begin(), row.end()) - row.begin());
+      if (withLogits)
+        std::copy(row.begin(), row.end(),
+                  floats("draft_logits").begin() +
+                      ptrdiff_t((slot - 1) * loop.vocabulary));
+    }
     ints("block")[slot] = int32_t(token);
-    if (withLogits)
+    if (withLogits && !drafterLogits)
       for (uint32_t id = 0; id < loop.vocabulary; ++id)
         floats("draft_logits")[(slot - 1) * loop.vocabulary + id] =
             id == token ? 1.0f : 0.0f;
@@ -173,13 +204,28 @@ void FakePair::draft(bool withLogits) {
   }
 }
 
-void FakePair::verify() {
+/// Writes row \p row of \p port: the logits behind \p seen.
+void FakePair::writeLogits(std::string_view port, size_t row,
+                           std::span<const uint32_t> seen) {
+  auto logits = floats(port).subspan(row * loop.vocabulary, loop.vocabulary);
+  if (targetLogits) {
+    std::vector<float> values = targetLogits(seen);
+    std::copy(values.begin(), values.end(), logits.begin());
+    return;
+  }
+  std::fill(logits.begin(), logits.end(), 0.0f);
+  logits[target(seen) % loop.vocabulary] = 1;
+}
+
+void FakePair::verify(bool withLogits) {
   foldPending();
   for (size_t row = 0; row < size_t(count("block_count")); ++row) {
     pending.push_back(uint32_t(ints("block")[row]));
     Tokens seen = cached;
     seen.insert(seen.end(), pending.begin(), pending.end());
     ints("decided")[row] = int32_t(target(seen));
+    if (withLogits)
+      writeLogits("logits", row, seen);
     floats("features")[row * width] = float(ints("block")[row]);
   }
 }
@@ -202,6 +248,8 @@ void FakePair::step() {
   Tokens seen = cached;
   seen.push_back(pending[0]);
   count("anchor") = int32_t(target(seen));
+  if (opened->findPort("anchor_logits"))
+    writeLogits("anchor_logits", 0, seen);
   count("accepted") = 1;
   if (hasDrafter)
     count("context_start") = count("start");
@@ -212,11 +260,7 @@ void FakePair::score() {
   foldPending();
   for (size_t row = 0; row < size_t(count("score_count")); ++row) {
     cached.push_back(uint32_t(ints("score_tokens")[row]));
-    auto logits =
-        floats("score_logits").subspan(row * loop.vocabulary, loop.vocabulary);
-    for (uint32_t id = 0; id < loop.vocabulary; ++id)
-      logits[id] = 0;
-    logits[target(cached) % loop.vocabulary] = 1;
+    writeLogits("score_logits", row, cached);
     if (hasDrafter)
       floats("score_features")[row * width] = float(cached.back());
   }

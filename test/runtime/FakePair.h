@@ -30,11 +30,23 @@ using Target = std::function<uint32_t(std::span<const uint32_t>)>;
 /// `right` is what the target would say there.
 using Drafter = std::function<uint32_t(unsigned slot, uint32_t right)>;
 
+/// The row of logits behind all tokens so far.
+using Logits = std::function<std::vector<float>(std::span<const uint32_t>)>;
+
 struct FakeOptions {
   LoopSpec loop = {.block = 4};
   bool drafter = true;
   bool score = true;
+  /// Whether there are the programs with `_logits`.
+  bool logits = true;
+  /// The logits of target and drafter. None: 1 for the token that they say,
+  /// 0 for all others. The drafter gets the context with the anchor behind it,
+  /// and as many zeros behind that as the slot has drafts before it.
+  Logits targetLogits = nullptr, drafterLogits = nullptr;
 };
+
+/// What a target says whose logits are \p logits.
+Target likeliestOf(Logits logits);
 
 class FakePair final : public Device {
 public:
@@ -63,15 +75,18 @@ private:
   void prefill();
   void context();
   void draft(bool withLogits);
-  void verify();
+  void verify(bool withLogits);
   void accept();
   void step();
+  void writeLogits(std::string_view port, size_t row,
+                   std::span<const uint32_t> seen);
   void score();
 
   LoopSpec loop;
   bool hasDrafter;
   Target target;
   Drafter drafter;
+  Logits targetLogits, drafterLogits;
   FileBytes file;
   std::optional<Artifact> opened;
   std::vector<std::vector<std::byte>> portData;

@@ -178,7 +178,8 @@ private:
         builder, loop.block, loop.chunk, loop.scoreChunk, loop.maxContext,
         loop.vocabulary, &loop.stopTokens, loop.prefill, loop.step,
         loop.context, loop.draft, loop.verify, loop.accept, loop.score,
-        loop.scoreDraft);
+        loop.scoreDraft, loop.prefillLogits, loop.stepLogits,
+        loop.verifyLogits);
   }
 
   flatbuffers::Offset<artifact::Tokenizer> tokenizer() {

@@ -97,7 +97,8 @@ struct LoopSpec {
            vocabulary = 100;
   std::vector<uint32_t> stopTokens = {};
   int32_t prefill = -1, step = -1, context = -1, draft = -1, verify = -1,
-          accept = -1, score = -1, scoreDraft = -1;
+          accept = -1, score = -1, scoreDraft = -1, prefillLogits = -1,
+          stepLogits = -1, verifyLogits = -1;
 };
 
 struct TokenizerSpec {
