@@ -3,6 +3,7 @@
 #include "passes/PlanBuilder.h"
 #include "dialects/plan/KernelFamilies.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
@@ -182,6 +183,10 @@ FlatSymbolRefAttr PlanBuilder::getKernel(Location loc, KernelFamily family,
       kernels[{static_cast<unsigned>(family), Attribute(parameters)}];
   if (!kernel) {
     std::string name = getKernelName(family, parameters);
+    // Programs have their names already.
+    if (module.lookupSymbol<func::FuncOp>(name) ||
+        module.lookupSymbol<ProgramOp>(name))
+      name += "_kernel";
     if (unsigned count = kernelNames[name]++)
       name += "_" + std::to_string(count);
     setInsertionPoint(Kernels);

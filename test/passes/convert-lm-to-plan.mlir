@@ -157,6 +157,18 @@ func.func @copy_when_the_port_is_still_read(
 
 // -----
 
+// A program keeps its name.
+// CHECK: plan.kernel @silu_c8_kernel silu
+// CHECK: plan.program @silu_c8(
+// CHECK: plan.launch @silu_c8_kernel
+func.func @silu_c8(%x: tensor<1x8xf32> {lm.port = "x"})
+    -> (tensor<1x8xf32> {lm.port = "y"}) {
+  %y = lm.silu %x : tensor<1x8xf32>
+  return %y : tensor<1x8xf32>
+}
+
+// -----
+
 // Rotations of equal base and width read one table.
 // CHECK: plan.weight "rope:8" from "" [] packing(#plan.rope_table<positions = 4096, dims = 8, theta = 1.000000e+05 : f64>) : memref<131072xi8>
 // CHECK-NOT: plan.weight
