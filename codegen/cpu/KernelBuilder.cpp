@@ -252,6 +252,15 @@ Var KernelBuilder::shuffle(Var left, Var right, ArrayRef<int64_t> picks) {
                                               right.value(), picks));
 }
 
+Var KernelBuilder::permute(Var table, Var picks) {
+  assert(cpuTarget.hasAvx512());
+  auto call = LLVM::CallIntrinsicOp::create(
+      builder, table.type(),
+      builder.getStringAttr("llvm.x86.avx512.permvar.sf.512"),
+      ValueRange{table.value(), picks.value()});
+  return Var(*this, call.getResult(0));
+}
+
 Var KernelBuilder::extract(Var vector, int64_t lane) {
   return Var(*this, vector::ExtractOp::create(builder, vector.value(), lane));
 }

@@ -111,6 +111,9 @@ public:
   Var bitcast(Var value, mlir::Type element);
   /// Lanes of \p left (0 to 15) and \p right (16 to 31) in the order \p picks.
   Var shuffle(Var left, Var right, llvm::ArrayRef<int64_t> picks);
+  /// Lane i of the result is the lane of \p table whose number are the low four
+  /// bits of lane i of \p picks. AVX-512 only.
+  Var permute(Var table, Var picks);
   Var extract(Var vector, int64_t lane);
   Var broadcast(Var scalar);
 

@@ -14,6 +14,10 @@ using namespace tandem::codegen;
 using plan::KernelFamily;
 
 static constexpr int64_t lanes = KernelBuilder::lanes;
+/// How far ahead weights are asked for, in bytes. They are read once, in order,
+/// but so slowly that a processor does not guess it.
+static constexpr int64_t prefetchDistance = 2048;
+static constexpr int64_t cacheLine = 64;
 
 void tandem::codegen::buildEmbed(KernelBuilder &k) {
   int64_t columns = k.spec().getInt("columns");
@@ -68,6 +72,7 @@ public:
   Vars emitColumns(Var firstTile, int64_t tiles, Vars sums,
                    Add add) const override {
     constexpr int64_t unroll = 4;
+    int64_t columnBytes = lanes * getByteWidth(k.spec().getKind("element"));
     Memory first = memory.at(firstTile * (columns * lanes));
     auto addColumn = [&](Var column, const Vars &before) {
       Vars weights;
@@ -79,6 +84,11 @@ public:
     int64_t full = columns / unroll * unroll;
     sums = k.loop(0, full, unroll, sums, [&](Var column, const Vars &before) {
       Vars next = before;
+      Memory bytes = first.at(column * lanes).as(k.ops().getI8Type());
+      for (int64_t tile = 0; tile < tiles; ++tile)
+        for (int64_t line = 0; line < unroll * columnBytes; line += cacheLine)
+          bytes.prefetch(tile * columns * columnBytes + prefetchDistance +
+                         line);
       for (int64_t i = 0; i < unroll; ++i)
         next = addColumn(column + i, next);
       return next;
@@ -109,6 +119,8 @@ public:
 private:
   /// The code in bits [position, position + bits) of the words, times scale.
   Var expand(Var words, int64_t position, Var scale) const;
+  /// What the codes of four bits mean: 0 .. 7, -8 .. -1.
+  Var codeTable() const;
 
   KernelBuilder &k;
   int64_t columns, bits, group;
@@ -123,7 +135,21 @@ private:
 
 } // namespace
 
+Var CodedWeight::codeTable() const {
+  llvm::SmallVector<float> numbers;
+  for (int code = 0; code < 16; ++code)
+    numbers.push_back(static_cast<float>(code < 8 ? code : code - 16));
+  return k.constant(mlir::DenseElementsAttr::get(
+      k.vectorOf(k.f32()), llvm::ArrayRef<float>(numbers)));
+}
+
 Var CodedWeight::expand(Var words, int64_t position, Var scale) const {
+  if (bits == 4 && k.target().hasAvx512()) {
+    // A permutation looks at the low four bits of a lane only: it finds the
+    // number of a code in a table.
+    Var picks = position == 0 ? words : words >> position;
+    return k.permute(codeTable(), picks) * scale;
+  }
   // Moving the code to the top and back down spreads its sign.
   int64_t above = 32 - bits - position;
   Var code = above == 0 ? words : words << above;
@@ -145,10 +171,11 @@ Vars CodedWeight::emitColumns(Var firstTile, int64_t tiles, Vars sums,
         // The columns of one word of every output.
         auto addWord = [&](Var word, int64_t count, const Vars &carried) {
           Vars words;
-          for (int64_t tile = 0; tile < tiles; ++tile)
-            words.push_back(record.at(tile * tileBytes + scaleBytes)
-                                .as(k.i32())
-                                .loadVector(word * lanes));
+          for (int64_t tile = 0; tile < tiles; ++tile) {
+            Memory from = record.at(tile * tileBytes + scaleBytes).as(k.i32());
+            words.push_back(from.loadVector(word * lanes));
+            from.prefetch(word * lanes + prefetchDistance / 4);
+          }
           Vars next = carried;
           for (int64_t i = 0; i < count; ++i) {
             Vars weights;

@@ -166,6 +166,12 @@ void Memory::storeVector(const Operand &index, Var value, Var mask) const {
                               mask.value(), alignment());
 }
 
+void Memory::prefetch(const Operand &index) const {
+  constexpr uint32_t forReading = 0, intoAllCaches = 3, data = 1;
+  LLVM::Prefetch::create(builder->ops(), address(index), forReading,
+                         intoAllCaches, data);
+}
+
 Var Memory::loadSplat(const Operand &index) const {
   return Operand(load(index)).as(*builder, builder->vectorOf(element));
 }

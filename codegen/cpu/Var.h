@@ -98,6 +98,8 @@ public:
   Var loadVector(const Operand &index, Var mask = {}, Var otherwise = {}) const;
   /// Writes the lanes where \p mask is true.
   void storeVector(const Operand &index, Var value, Var mask = {}) const;
+  /// Asks for the cache line of an element; it need not exist.
+  void prefetch(const Operand &index) const;
   /// One element in all lanes.
   Var loadSplat(const Operand &index) const;
   /// loadVector() and load() of bf16, f16 or f32, widened to f32.
