@@ -160,8 +160,8 @@ private:
     if (kernel.scratch() > sizeLimit)
       return invalidFile("scratch of ", kernel.scratch(), " bytes");
     if (!tables.cpu() && (kernel.block() < 1 || kernel.block() > blockLimit))
-      return invalidFile("block of ", kernel.block(), " threads, expected 1 to ",
-                         blockLimit);
+      return invalidFile("block of ", kernel.block(),
+                         " threads, expected 1 to ", blockLimit);
     if (!tables.cpu() && kernel.shared() > sharedLimit)
       return invalidFile("shared memory of ", kernel.shared(),
                          " bytes, the limit is ", sharedLimit);

@@ -320,9 +320,8 @@ TEST(Artifact, BlocksAndGridsOfAGpuAreChecked) {
       "kernels[1]: shared memory of 232449 bytes, the limit is 232448");
   for (unsigned axis = 0; axis < 3; ++axis)
     for (uint32_t size : {0u, 0x80000000u}) {
-      std::string found = problem([&](ArtifactSpec &spec) {
-        firstLaunch(spec).grid[axis] = size;
-      });
+      std::string found = problem(
+          [&](ArtifactSpec &spec) { firstLaunch(spec).grid[axis] = size; });
       EXPECT_EQ(found.find("programs[0]: program 'one': launches[0]: grid of "),
                 0u)
           << found;
