@@ -89,6 +89,15 @@ static Expected<PairSizes> chooseSizes(const ImportOptions &options,
           " (max_position_embeddings in " + Twine(shorter->path) + ")"))
     return error;
   sizes.slots = alignTo(sizes.maxContext + sizes.block, kSlotMultiple);
+  SmallVector<const TransformerConfig *, 2> models = {&target};
+  if (drafter)
+    models.push_back(drafter);
+  for (const TransformerConfig *model : models)
+    if (!lm::areSaneSizes({sizes.slots, model->kvHeads, model->headDim}))
+      return createStringError(
+          "maximum context is " + Twine(sizes.maxContext) +
+          ", too large for a key/value cache of " + Twine(model->kvHeads) +
+          " heads of " + Twine(model->headDim) + " (" + model->path + ")");
 
   sizes.chunk = options.chunk;
   sizes.scoreChunk = options.scoreChunk;

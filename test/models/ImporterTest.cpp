@@ -428,6 +428,17 @@ TEST_F(ImporterTest, ContextIsWhatBothModelsCanDo) {
                        "(max_position_embeddings in D/config.json)");
 }
 
+TEST_F(ImporterTest, ContextBeyondWhatCachesCanHold) {
+  target.config()["text_config"]["max_position_embeddings"] = 1 << 30;
+  useTarget(target);
+  options.drafterDir.clear();
+  options.maxContext = 1 << 24;
+  EXPECT_EQ(message(), "maximum context is 16777216, too large for a key/value "
+                       "cache of 2 heads of 64 (T/config.json)");
+  options.maxContext = 1 << 23;
+  EXPECT_EQ(message(), "");
+}
+
 TEST_F(ImporterTest, Windows) {
   auto getLayers = [&] {
     OwningOpRef<ModuleOp> module = import();
