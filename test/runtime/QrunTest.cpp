@@ -261,7 +261,11 @@ TEST_F(QrunTest, BadInputExitsWith1AndNamesTheFile) {
   expect("text -p a", 1, "qrun: text: not a Tandem artefact\n");
   expect("inspect .", 1, "qrun: .: is a directory, not a file\n");
   expect("pair.tandem -p a --device cuda:0", 1,
-         "qrun: unknown device 'cuda:0': there is only 'cpu'\n");
+         "qrun: pair.tandem: compiled for native, not for a GPU\n");
+  for (const char *device : {"gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:0 "})
+    expect("pair.tandem -p a --device '" + std::string(device) + "'", 1,
+           "qrun: unknown device '" + std::string(device) +
+               "': expected cpu or cuda:N, as cuda:0\n");
   expect("pair.tandem --prompt-file none", 1,
          "qrun: none: cannot open: No such file or directory\n");
   expect("pair.tandem --ids bad.json", 1,

@@ -3,7 +3,6 @@
 #include "tools/qrun/Commands.h"
 
 #include "runtime/Bench.h"
-#include "runtime/cpu/ReadBandwidth.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -157,18 +156,19 @@ Status bench(const BenchFlags &flags) {
                                  scenario.newTokens,
                              " tokens, it was compiled for ", context);
 
-  unsigned threads = session.device->threads();
-  TANDEM_ASSIGN_OR_RETURN(double bandwidth,
-                          measureReadBandwidth(threads, uint64_t(512) << 20));
+  const std::string &machine = session.machine.name;
+  TANDEM_ASSIGN_OR_RETURN(
+      double bandwidth,
+      session.machine.measureBandwidth(uint64_t(512) << 20));
   nlohmann::ordered_json results = nlohmann::ordered_json::array();
   if (!flags.json)
-    std::printf("%u threads, memory read at %.1f GB/s\n", threads,
+    std::printf("%s, memory at %.1f GB/s\n", machine.c_str(),
                 bandwidth / 1e9);
   for (const Scenario &scenario : scenarios) {
     BenchOptions options;
     options.newTokens = scenario.newTokens;
     options.repeats = flags.repeats;
-    auto result = tandem::bench(session.artifact, *session.device,
+    auto result = tandem::bench(session.artifact, session.device(),
                                 repeatIds(ids, scenario.promptTokens), options);
     if (!result.isOk())
       return inFile(flags.artifact, result.status());
@@ -182,8 +182,8 @@ Status bench(const BenchFlags &flags) {
                          " are not the same as without");
   }
   if (flags.json) {
-    nlohmann::ordered_json object = {{"threads", threads},
-                                     {"read_gb_per_s", bandwidth / 1e9},
+    nlohmann::ordered_json object = {{"device", machine},
+                                     {"memory_gb_per_s", bandwidth / 1e9},
                                      {"scenarios", std::move(results)}};
     std::printf("%s\n", object.dump().c_str());
   }

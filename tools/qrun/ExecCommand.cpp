@@ -21,7 +21,7 @@ Status exec(const ExecFlags &flags) {
                              flags.program, "'");
     program = *found;
   }
-  Device &device = *session.device;
+  Device &device = session.device();
   QRUN_RETURN_IF_ERROR(flags.input,
                        writeInputs(session.artifact, device, program, *inputs));
   QRUN_RETURN_IF_ERROR(flags.artifact, device.reset());

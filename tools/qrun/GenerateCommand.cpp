@@ -5,7 +5,6 @@
 #include "runtime/Speculator.h"
 #include "runtime/TextStream.h"
 #include "runtime/WeightTraffic.h"
-#include "runtime/cpu/ReadBandwidth.h"
 #include "tools/qrun/Interrupt.h"
 
 #include <cerrno>
@@ -95,8 +94,7 @@ static void printSummary(const Generation &generation, const Session &session) {
   size_t rounds =
       drafted ? generation.acceptLengths.size() : generation.ids.size() - 1;
   // Large enough for an estimate, small enough not to be waited for.
-  auto bandwidth =
-      measureReadBandwidth(session.device->threads(), uint64_t(256) << 20);
+  auto bandwidth = session.machine.measureBandwidth(uint64_t(256) << 20);
   if (rounds > 0 && bandwidth.isOk()) {
     double rate = double(weightBytesPerRound(session.artifact, drafted)) *
                   double(rounds) / generation.decodeSeconds;
@@ -108,7 +106,7 @@ static void printSummary(const Generation &generation, const Session &session) {
 
 StatusOr<int> generate(const GenerateFlags &flags) {
   TANDEM_ASSIGN_OR_RETURN(Session session, load(flags));
-  auto speculator = Speculator::create(session.artifact, *session.device);
+  auto speculator = Speculator::create(session.artifact, session.device());
   if (!speculator.isOk())
     return inFile(flags.artifact, speculator.status());
 

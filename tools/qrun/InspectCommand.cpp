@@ -3,6 +3,8 @@
 #include "tools/qrun/Commands.h"
 
 #include "runtime/WeightTraffic.h"
+#include "runtime/cpu/Memory.h"
+#include "runtime/cuda/CudaImage.h"
 
 #include <cstdio>
 #include <map>
@@ -41,6 +43,29 @@ Json memoryOf(const Artifact &artifact) {
   return {{"weights", weights},          {"code", code},
           {"caches", root.state_size()}, {"caches_by_kind", caches},
           {"arena", root.arena_size()},  {"ports", root.port_size()}};
+}
+
+/// The code images. Those for a GPU say themselves what they need.
+Json imagesOf(const Artifact &artifact) {
+  Json images = Json::array();
+  for (const artifact::Image *image : *artifact.root().images()) {
+    auto data = artifact.blob(*image->data());
+    Json object = {{"kind", EnumNameImageKind(image->kind())},
+                   {"bytes", data.size()}};
+    if (image->kind() != artifact::ImageKind::shared_object) {
+      auto needs = cuda::imageNeeds(image->kind(), data);
+      if (needs.isOk()) {
+        object["arch"] = concat("sm_", needs->architecture);
+        // The runtime itself asks for as much.
+        object["needs_cuda"] =
+            cuda::cudaVersionText(std::max(needs->cudaVersion, 11040));
+      } else {
+        object["problem"] = needs.status().message();
+      }
+    }
+    images.push_back(std::move(object));
+  }
+  return images;
 }
 
 Json programsOf(const Artifact &artifact) {
@@ -103,6 +128,7 @@ Json describe(const Artifact &artifact) {
                        {"command_line", textOf(build->command_line())},
                        {"facts", linesOf(build->facts())},
                        {"sources", linesOf(build->sources())}};
+  object["images"] = imagesOf(artifact);
   object["memory"] = memoryOf(artifact);
   object["programs"] = programsOf(artifact);
   object["ports"] = portsOf(artifact);
@@ -134,12 +160,28 @@ std::string bytesOf(const Json &number) {
   return formatBytes(number.get<uint64_t>());
 }
 
+/// "cubin for sm_86, 1.2 MiB, needs a driver for CUDA 13.0".
+std::string textOfImage(const Json &image) {
+  std::string text = image["kind"].get<std::string>();
+  if (image.contains("arch"))
+    text += " for " + image["arch"].get<std::string>();
+  text += ", " + bytesOf(image["bytes"]);
+  if (image.contains("needs_cuda"))
+    text += ", needs a driver for CUDA " +
+            image["needs_cuda"].get<std::string>();
+  if (image.contains("problem"))
+    text += ", " + image["problem"].get<std::string>();
+  return text;
+}
+
 void printText(const Json &object) {
   printLine("format", object["format"].dump());
   printLine("arch", object["arch"]);
   printLine("activations", object["activations"]);
   if (object.contains("cpu"))
     printLine("cpu features", join(object["cpu"]["features"], " "));
+  for (const Json &image : object["images"])
+    printLine("image", textOfImage(image));
   if (object.contains("build")) {
     const Json &build = object["build"];
     printLine("compiler", build["compiler_version"]);

@@ -29,7 +29,7 @@ Status score(const ScoreFlags &flags) {
   if (!session.artifact.root().loop())
     return invalidArgument(flags.artifact,
                            ": holds a single function and cannot score");
-  LoopDriver driver(session.artifact, *session.device);
+  LoopDriver driver(session.artifact, session.device());
   auto writer = SafetensorsWriter::create(flags.output,
                                           resultTensors(driver, ids->size()));
   if (!writer.isOk())
@@ -41,7 +41,7 @@ Status score(const ScoreFlags &flags) {
     writing = writer->append(std::as_bytes(values));
     return writing;
   };
-  auto scores = tandem::score(session.artifact, *session.device, *ids, append);
+  auto scores = tandem::score(session.artifact, session.device(), *ids, append);
   QRUN_RETURN_IF_ERROR(flags.output, writing);
   if (!scores.isOk())
     return inFile(flags.artifact, scores.status());

@@ -31,18 +31,15 @@ static void showProgress(uint64_t done, uint64_t total) {
 
 StatusOr<Session> load(const DeviceFlags &flags) {
   auto begin = std::chrono::steady_clock::now();
-  if (flags.device != "cpu")
-    return invalidArgument("unknown device '", flags.device,
-                           "': there is only 'cpu'");
+  TANDEM_RETURN_IF_ERROR(checkDeviceName(flags.device));
   StatusOr<Artifact> artifact = Artifact::open(flags.artifact);
   if (!artifact.isOk())
     return inFile(flags.artifact, artifact.status());
-  CpuOptions options;
-  options.threads = flags.threads;
+  std::function<void(uint64_t, uint64_t)> progress;
   if (isatty(STDERR_FILENO))
-    options.progress = showProgress;
-  StatusOr<std::unique_ptr<CpuDevice>> device =
-      CpuDevice::create(*artifact, options);
+    progress = showProgress;
+  StatusOr<ChosenDevice> device =
+      chooseDevice(*artifact, flags.device, flags.threads, progress);
   if (!device.isOk())
     return inFile(flags.artifact, device.status());
   std::chrono::duration<double> seconds =

@@ -5,7 +5,7 @@
 
 #include "runtime/Artifact.h"
 #include "runtime/Tokenizer.h"
-#include "runtime/cpu/CpuDevice.h"
+#include "tools/qrun/ChosenDevice.h"
 
 #include <memory>
 #include <optional>
@@ -24,8 +24,9 @@ Status inFile(const std::string &file, const Status &status);
 /// Flags that every command has which runs something.
 struct DeviceFlags {
   std::string artifact;
-  std::string device = "cpu";
-  /// 0: all cores.
+  /// `cpu` or `cuda:N`; empty: what the artefact was compiled for.
+  std::string device;
+  /// Of a CPU; 0: all cores.
   unsigned threads = 0;
 };
 
@@ -39,8 +40,10 @@ struct PromptFlags {
 /// A loaded artefact, ready to run.
 struct Session {
   Artifact artifact;
-  std::unique_ptr<CpuDevice> device;
+  ChosenDevice machine;
   double loadSeconds;
+
+  Device &device() const { return *machine.device; }
 };
 
 /// Opens and loads what \p flags say. On a terminal, tells how far it is.

@@ -30,8 +30,9 @@ Command command(Status (*function)(const Flags &), const Flags &flags) {
 
 void addDeviceFlags(CLI::App &app, DeviceFlags &flags) {
   app.add_option("artifact", flags.artifact, "The compiled pair (.tandem)");
-  app.add_option("--device", flags.device, "Where to run: cpu")
-      ->capture_default_str();
+  app.add_option("--device", flags.device,
+                 "Where to run: cpu or cuda:N (default: what the artefact is "
+                 "for)");
   app.add_option("--threads", flags.threads,
                  "Threads for the CPU (default: all cores)")
       ->check(CLI::Range(1u, 1024u));
