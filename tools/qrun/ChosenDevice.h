@@ -1,0 +1,39 @@
+//===- ChosenDevice.h - The device that runs an artefact --------*- C++ -*-===//
+
+#ifndef TANDEM_TOOLS_QRUN_CHOSENDEVICE_H
+#define TANDEM_TOOLS_QRUN_CHOSENDEVICE_H
+
+#include "runtime/Artifact.h"
+#include "runtime/Device.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace tandem::qrun {
+
+/// A device of any kind, and what is known of it beside its programs.
+struct ChosenDevice {
+  std::unique_ptr<Device> device;
+  /// "8 threads", or the name of the GPU.
+  std::string name;
+  /// Measures how many bytes a second its memory gives: the bound that
+  /// programs are compared with. On a CPU, \p size bytes are read.
+  std::function<StatusOr<double>(uint64_t size)> measureBandwidth;
+};
+
+/// Loads \p artifact onto the device called \p name: `cpu`, `cuda:N`, `cuda`
+/// for `cuda:0`, or nothing for what the artefact was compiled for. \p threads
+/// is for a CPU, 0 for all cores. \p progress, if any, is told how many bytes
+/// of the weights are there.
+StatusOr<ChosenDevice>
+chooseDevice(const Artifact &artifact, const std::string &name,
+             unsigned threads,
+             const std::function<void(uint64_t, uint64_t)> &progress);
+
+/// Whether \p name is one that chooseDevice() knows; the message lists them.
+Status checkDeviceName(const std::string &name);
+
+} // namespace tandem::qrun
+
+#endif // TANDEM_TOOLS_QRUN_CHOSENDEVICE_H
