@@ -362,9 +362,11 @@ StatusOr<Generation> Speculator::generate(std::span<const uint32_t> prompt,
   // An answer of no tokens still checks its prompt.
   if (text.budget == 0 && !options.promptLogprobs)
     return std::move(text.result);
-  text.result.ids.reserve(text.budget);
+  // Enough for most texts; one that fills a huge context grows.
+  size_t expected = std::min<size_t>(text.budget, 1 << 16);
+  text.result.ids.reserve(expected);
   if (text.drafted)
-    text.result.acceptLengths.reserve(text.budget);
+    text.result.acceptLengths.reserve(expected);
   if (options.sampling || options.logprobs || options.promptLogprobs) {
     text.decider.emplace(options.sampling.value_or(SamplingOptions::greedy()),
                          options.drafts, driver.loop().vocabulary());
