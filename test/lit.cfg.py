@@ -22,5 +22,8 @@ for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "ASAN_SYMBOLIZER_P
         config.environment[name] = os.environ[name]
 
 config.substitutions.append(("%python", config.python))
+config.substitutions.append(("%fails", f"{config.python} {config.test_source_root}/expect_error.py"))
+config.substitutions.append(
+    ("%edit_checkpoint", f"{config.python} {config.test_source_root}/e2e/edit_checkpoint.py"))
 config.substitutions.append(("%source", config.tandem_source_dir))
 config.substitutions.append(("%inputs", os.path.join(config.test_source_root, "Inputs")))

@@ -1,0 +1,354 @@
+//===- EndToEndTest.cpp - Compiled pairs write what they should -----------===//
+//
+// Opens what CMakeLists.txt compiles and compares it with the goldens, and
+// pairs that differ in their drafters with each other: whatever the drafter,
+// the text is the target's.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/Artifact.h"
+#include "runtime/Score.h"
+#include "runtime/Speculator.h"
+#include "runtime/cpu/CpuDevice.h"
+#include "test/Golden.h"
+
+#include "gtest/gtest.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+
+using namespace tandem;
+using namespace tandem::test;
+using testing::TestParamInfo;
+using testing::TestWithParam;
+using testing::Values;
+
+using Ids = std::vector<uint32_t>;
+
+namespace {
+
+/// Takes all tokens.
+class Listener final : public TokenSink {
+public:
+  bool token(uint32_t) override { return true; }
+  bool keepGoing() override { return true; }
+};
+
+/// A loaded artefact.
+class Pair {
+public:
+  explicit Pair(const std::string &name, unsigned threads = 0) {
+    std::string path = std::string(TANDEM_PAIRS "/") + name + ".tandem";
+    StatusOr<Artifact> opened = Artifact::open(path);
+    check(path, opened.status());
+    artifact = std::make_unique<Artifact>(std::move(*opened));
+    CpuOptions options;
+    options.threads = threads;
+    auto created = CpuDevice::create(*artifact, options);
+    check(path, created.status());
+    device = std::move(*created);
+    auto made = Speculator::create(*artifact, *device);
+    check(path, made.status());
+    speculator.emplace(std::move(*made));
+  }
+
+  /// The pair called \p name, loaded once.
+  static Pair &get(const std::string &name) {
+    static std::map<std::string, Pair> pairs;
+    auto found = pairs.find(name);
+    if (found == pairs.end())
+      found = pairs.emplace(name, Pair(name)).first;
+    return found->second;
+  }
+
+  Generation generate(const Ids &prompt, uint32_t count, bool useDrafter,
+                      bool ignoreStopTokens = true) {
+    GenerateOptions options;
+    options.maxNewTokens = count;
+    options.useDrafter = useDrafter;
+    options.ignoreStopTokens = ignoreStopTokens;
+    Listener listener;
+    StatusOr<Generation> result =
+        speculator->generate(prompt, options, listener);
+    check("generate", result.status());
+    return std::move(*result);
+  }
+
+  /// The scores of \p ids, and all logits in \p logits.
+  Scores score(const Ids &ids, std::vector<float> &logits) {
+    logits.clear();
+    StatusOr<Scores> scores = tandem::score(
+        *artifact, *device, ids, [&](std::span<const float> rows) {
+          logits.insert(logits.end(), rows.begin(), rows.end());
+          return Status();
+        });
+    check("score", scores.status());
+    return std::move(*scores);
+  }
+
+private:
+  /// Nothing works without an artefact.
+  static void check(const std::string &what, const Status &status) {
+    if (status.isOk())
+      return;
+    std::fprintf(stderr, "%s: %s\n", what.c_str(), status.message().c_str());
+    std::exit(1);
+  }
+
+  std::unique_ptr<Artifact> artifact;
+  std::unique_ptr<CpuDevice> device;
+  std::optional<Speculator> speculator;
+};
+
+const Golden &getGolden(const std::string &name) {
+  static std::map<std::string, Golden> goldens;
+  auto found = goldens.find(name);
+  if (found == goldens.end())
+    found =
+        goldens.emplace(name, Golden(TANDEM_SOURCE_DIR "/test/Inputs/" + name))
+            .first;
+  return found->second;
+}
+
+Ids firstOf(const Ids &ids, size_t count) {
+  return Ids(ids.begin(), ids.begin() + std::min(count, ids.size()));
+}
+
+/// A name that gtest can print.
+std::string toTestName(std::string name) {
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+//===----------------------------------------------------------------------===//
+// Goldens
+//===----------------------------------------------------------------------===//
+
+class GoldenTest : public TestWithParam<const char *> {
+protected:
+  const Golden &golden = getGolden(GetParam());
+  Pair &pair = Pair::get(GetParam());
+};
+
+INSTANTIATE_TEST_SUITE_P(Pairs, GoldenTest, Values("tiny", "demo"),
+                         [](const TestParamInfo<const char *> &info) {
+                           return std::string(info.param);
+                         });
+
+/// Compares rounds with \p expected, whose last may run past the text.
+void expectRounds(const Ids &rounds, const Ids &expected) {
+  ASSERT_EQ(rounds.size(), expected.size());
+  EXPECT_EQ(firstOf(rounds, rounds.size() - 1),
+            firstOf(expected, expected.size() - 1));
+}
+
+TEST_P(GoldenTest, WritesWithTheDrafter) {
+  for (const GoldenPrompt &prompt : golden.prompts()) {
+    SCOPED_TRACE(prompt.text);
+    Generation result =
+        pair.generate(prompt.ids, prompt.greedy.size(), /*useDrafter=*/true);
+    EXPECT_EQ(result.ids, prompt.greedy);
+    EXPECT_EQ(result.finishReason, FinishReason::Length);
+    expectRounds(result.acceptLengths, prompt.acceptLengths);
+  }
+}
+
+TEST_P(GoldenTest, WritesWithoutTheDrafter) {
+  for (const GoldenPrompt &prompt : golden.prompts()) {
+    SCOPED_TRACE(prompt.text);
+    Generation result =
+        pair.generate(prompt.ids, prompt.greedy.size(), /*useDrafter=*/false);
+    EXPECT_EQ(result.ids, prompt.greedy);
+    EXPECT_TRUE(result.acceptLengths.empty());
+  }
+}
+
+TEST_P(GoldenTest, Scores) {
+  for (size_t i = 0; i < golden.prompts().size(); ++i) {
+    auto expected = golden.tensor(i, "logits");
+    if (!expected)
+      continue;
+    SCOPED_TRACE("prompt " + std::to_string(i));
+    std::vector<float> logits;
+    Scores scores = pair.score(golden.prompts()[i].ids, logits);
+    EXPECT_TRUE(isClose(logits, *expected));
+    EXPECT_TRUE(isClose(scores.features, *golden.tensor(i, "features")));
+    EXPECT_TRUE(isClose(scores.draftLogits, *golden.tensor(i, "draft_logits")));
+  }
+}
+
+/// A variant of the tiny drafter, and the golden of its logits.
+struct Variant {
+  const char *pair, *golden;
+};
+class DrafterVariantTest : public TestWithParam<Variant> {};
+
+INSTANTIATE_TEST_SUITE_P(Variants, DrafterVariantTest,
+                         Values(Variant{"tiny-causal", "draft_logits_causal"},
+                                Variant{"tiny-full", "draft_logits_full"}),
+                         [](const TestParamInfo<Variant> &info) {
+                           return toTestName(info.param.pair);
+                         });
+
+TEST_P(DrafterVariantTest, Drafts) {
+  const Golden &golden = getGolden("tiny");
+  for (size_t i = 0; i < golden.prompts().size(); ++i) {
+    SCOPED_TRACE("prompt " + std::to_string(i));
+    std::vector<float> logits;
+    Scores scores =
+        Pair::get(GetParam().pair).score(golden.prompts()[i].ids, logits);
+    EXPECT_TRUE(
+        isClose(scores.draftLogits, *golden.tensor(i, GetParam().golden)));
+  }
+}
+
+TEST(FullDrafterTest, AcceptsAsTheGolden) {
+  for (const GoldenPrompt &prompt : getGolden("tiny").prompts()) {
+    SCOPED_TRACE(prompt.text);
+    Generation result =
+        Pair::get("tiny-full")
+            .generate(prompt.ids, prompt.greedy.size(), /*useDrafter=*/true);
+    EXPECT_EQ(result.ids, prompt.greedy);
+    expectRounds(result.acceptLengths, prompt.acceptLengthsFull);
+  }
+}
+
+TEST(Bf16PairTest, ScoresAsTheTeacher) {
+  const Golden &golden = getGolden("tiny");
+  std::vector<float> logits;
+  Pair::get("tiny-bf16").score(golden.prompts()[0].ids, logits);
+  EXPECT_TRUE(isClose(logits, *golden.tensor(0, "teacher_logits")));
+}
+
+//===----------------------------------------------------------------------===//
+// Lossless
+//===----------------------------------------------------------------------===//
+
+/// Pairs with the target of `tiny` and other drafters, blocks and windows.
+class LosslessTest : public TestWithParam<const char *> {};
+
+INSTANTIATE_TEST_SUITE_P(Pairs, LosslessTest,
+                         Values("tiny", "tiny-shuffled", "tiny-block-1",
+                                "tiny-block-2", "tiny-block-5", "tiny-block-11",
+                                "tiny-causal", "tiny-full"),
+                         [](const TestParamInfo<const char *> &info) {
+                           return toTestName(info.param);
+                         });
+
+TEST_P(LosslessTest, DrafterChangesNothing) {
+  // One token, less than a convolution needs, around a chunk, several chunks.
+  const Ids &text = getGolden("tiny").prompts()[6].ids;
+  ASSERT_EQ(text.size(), 300u);
+  for (size_t length : {1, 2, 3, 63, 64, 65, 300}) {
+    SCOPED_TRACE("prompt of " + std::to_string(length));
+    Ids prompt = firstOf(text, length);
+    Ids plain = Pair::get("tiny").generate(prompt, 48, false).ids;
+    EXPECT_EQ(Pair::get(GetParam()).generate(prompt, 48, true).ids, plain);
+    EXPECT_EQ(Pair::get(GetParam()).generate(prompt, 48, false).ids, plain);
+  }
+}
+
+TEST(LosslessBf16Test, DrafterChangesNothing) {
+  Pair &pair = Pair::get("tiny-bf16");
+  for (const GoldenPrompt &prompt : getGolden("tiny").prompts())
+    EXPECT_EQ(pair.generate(prompt.ids, 48, true).ids,
+              pair.generate(prompt.ids, 48, false).ids)
+        << prompt.text;
+}
+
+// A row's bits depend on that row's inputs: not on the threads, nor on the rows
+// that run with it.
+TEST(RowBitsTest, ThreadsChangeNothing) {
+  const Ids &text = getGolden("tiny").prompts()[1].ids;
+  Pair one("tiny", 1), three("tiny", 3);
+  std::vector<float> logitsOfOne, logitsOfThree;
+  Scores scoresOfOne = one.score(text, logitsOfOne);
+  Scores scoresOfThree = three.score(text, logitsOfThree);
+  EXPECT_EQ(logitsOfOne, logitsOfThree);
+  EXPECT_EQ(scoresOfOne.features, scoresOfThree.features);
+  EXPECT_EQ(scoresOfOne.draftLogits, scoresOfThree.draftLogits);
+}
+
+TEST(RowBitsTest, LaterRowsChangeNothing) {
+  Pair &pair = Pair::get("tiny");
+  const Ids &text = getGolden("tiny").prompts()[6].ids;
+  std::vector<float> all, some;
+  pair.score(firstOf(text, 32), all);
+  for (size_t length : {1, 7, 15, 17, 31}) {
+    pair.score(firstOf(text, length), some);
+    EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin()))
+        << "first " << length << " of 32 rows";
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Where a text ends
+//===----------------------------------------------------------------------===//
+
+TEST(EndTest, TokensAreNeverMoreThanWanted) {
+  // Accept lengths up to 16: nearly every count falls inside a block.
+  const GoldenPrompt &prompt = getGolden("demo").prompts()[5];
+  for (uint32_t count = 1; count <= 40; ++count) {
+    Generation result = Pair::get("demo").generate(prompt.ids, count, true);
+    EXPECT_EQ(result.ids, firstOf(prompt.greedy, count));
+    EXPECT_EQ(result.finishReason, FinishReason::Length);
+  }
+}
+
+TEST(EndTest, ContextIsUsedUp) {
+  constexpr size_t kContext = 40;
+  const Ids &text = getGolden("tiny").prompts()[6].ids;
+  for (size_t length : {1, 20, 23, 24, 25, 37, 38, 39}) {
+    SCOPED_TRACE("prompt of " + std::to_string(length));
+    Ids prompt = firstOf(text, length);
+    Ids expected =
+        Pair::get("tiny").generate(prompt, kContext - length, false).ids;
+    for (bool useDrafter : {true, false}) {
+      Generation result =
+          Pair::get("tiny-context-40").generate(prompt, 100, useDrafter);
+      EXPECT_EQ(result.ids, expected);
+      EXPECT_EQ(result.finishReason, FinishReason::Length);
+    }
+  }
+}
+
+/// Position behind the first of \p stops in \p ids; 0 when there is none.
+size_t findEnd(const Ids &ids, const Ids &stops) {
+  auto stop =
+      std::find_first_of(ids.begin(), ids.end(), stops.begin(), stops.end());
+  return stop == ids.end() ? 0 : stop - ids.begin() + 1;
+}
+
+/// Whether a round of \p rounds reaches beyond \p end tokens of the text.
+bool isInsideRound(size_t end, const Ids &rounds) {
+  size_t written = 1;
+  for (uint32_t round : rounds) {
+    if (written < end && end < written + round)
+      return true;
+    written += round;
+  }
+  return false;
+}
+
+TEST(EndTest, StopTokenInsideABlock) {
+  const Ids stops = {993, 995}; // of its generation_config.json
+  size_t insideRounds = 0;
+  for (const GoldenPrompt &prompt : getGolden("tiny").prompts()) {
+    size_t end = findEnd(prompt.greedy, stops);
+    if (end == 0)
+      continue;
+    SCOPED_TRACE(prompt.text);
+    insideRounds += isInsideRound(end, prompt.acceptLengths);
+    for (bool useDrafter : {true, false}) {
+      Generation result = Pair::get("tiny").generate(
+          prompt.ids, prompt.greedy.size(), useDrafter, false);
+      EXPECT_EQ(result.ids, firstOf(prompt.greedy, end));
+      EXPECT_EQ(result.finishReason, FinishReason::Stop);
+    }
+  }
+  // Otherwise the prompts do not test what the name says.
+  EXPECT_GT(insideRounds, 0u);
+}
+
+} // namespace
