@@ -188,9 +188,14 @@ private:
     const TokenizerSpec &tokens = *spec.tokenizer;
     std::vector<uint8_t> bytes(tokens.bytes.begin(), tokens.bytes.end());
     std::vector<flatbuffers::Offset<artifact::AddedToken>> added;
-    for (uint32_t id : tokens.addedIds)
-      added.push_back(artifact::CreateAddedTokenDirect(
-          builder, id, ("<added " + std::to_string(id) + ">").c_str()));
+    for (size_t index = 0; index < tokens.addedIds.size(); ++index) {
+      uint32_t id = tokens.addedIds[index];
+      std::string name = index < tokens.addedNames.size()
+                             ? tokens.addedNames[index]
+                             : "<added " + std::to_string(id) + ">";
+      added.push_back(
+          artifact::CreateAddedTokenDirect(builder, id, name.c_str()));
+    }
     return artifact::CreateTokenizerDirect(builder, &tokens.offsets, &bytes,
                                            &tokens.byteTokens, &tokens.merges,
                                            &added);

@@ -107,6 +107,8 @@ struct TokenizerSpec {
   std::vector<uint32_t> byteTokens;
   std::vector<artifact::Merge> merges = {};
   std::vector<uint32_t> addedIds = {};
+  /// Their texts; "<added ID>" for those that have none.
+  std::vector<std::string> addedNames = {};
 };
 
 /// A tokenizer of the 256 bytes, whose ids are their values, and \p words
