@@ -40,4 +40,14 @@ def Lm_GroupedAttr : Lm_Attr<"Grouped", "grouped"> {
   }];
 }
 
+def Lm_NormAttr : Lm_Attr<"Norm", "norm"> {
+  let summary = "Numbers of a root mean square norm.";
+  let description = [{
+    `x / sqrt(mean(x^2) + eps) * (weight + offset)`, as in `lm.rms_norm`.
+  }];
+  let parameters = (ins "::mlir::FloatAttr":$eps, "::mlir::FloatAttr":$offset);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 #endif // TANDEM_DIALECTS_LM_LMATTRS_TD

@@ -130,6 +130,18 @@ LogicalResult GroupedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+LogicalResult NormAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                               FloatAttr eps, FloatAttr offset) {
+  if (!eps.getType().isF32() || !offset.getType().isF32())
+    return emitError() << "expects eps and offset in f32, but got " << eps
+                       << " and " << offset;
+  if (eps.getValue().isNegative() || !eps.getValue().isFinite() ||
+      !offset.getValue().isFinite())
+    return emitError() << "expects a finite norm, but got " << eps << " and "
+                       << offset;
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // Types
 //===----------------------------------------------------------------------===//

@@ -3,6 +3,7 @@
 #ifndef TANDEM_DIALECTS_LM_LMOPS_TD
 #define TANDEM_DIALECTS_LM_LMOPS_TD
 
+include "dialects/lm/LmFusedOps.td"
 include "dialects/lm/LmTensorOps.td"
 include "dialects/lm/LmStateOps.td"
 include "dialects/lm/LmDecodingOps.td"

@@ -5,16 +5,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/lm/LmOps.h"
+#include "dialects/lm/LmVerify.h"
 
 using namespace mlir;
 using namespace tandem::lm;
-
-static RankedTensorType tensorType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
-static int64_t rows(Value value) { return tensorType(value).getDimSize(0); }
-static int64_t columns(Value value) { return tensorType(value).getDimSize(1); }
 
 LogicalResult RopeOp::verify() {
   int64_t headDim = getHeadDim(), dims = getDims();
@@ -76,29 +70,32 @@ LogicalResult AttentionOp::verify() {
   return success();
 }
 
-/// The rows of `input` have to fit into `pending` rows unless they are
-/// committed at once.
-static LogicalResult verifyPending(Operation *op, bool commit, Value input,
-                                   int64_t pending) {
+LogicalResult tandem::lm::verifyPending(Operation *op, bool commit, Value input,
+                                        int64_t pending) {
   if (!commit && rows(input) > pending)
     return op->emitOpError("expects at most ")
            << pending << " rows without commit, but got " << rows(input);
   return success();
 }
 
+LogicalResult tandem::lm::verifyConv(Operation *op, Value input, Value weight,
+                                     ConvCacheType cache) {
+  SmallVector<int64_t> shape = {cache.getChannels(), 1, cache.getTaps()};
+  if (tensorType(weight).getShape() != ArrayRef<int64_t>(shape))
+    return op->emitOpError("expects a weight of ")
+           << shape[0] << " x 1 x " << shape[2] << ", but got "
+           << weight.getType();
+  if (columns(input) != cache.getChannels())
+    return op->emitOpError("expects ")
+           << cache.getChannels() << " channels, but got " << columns(input);
+  return success();
+}
+
 LogicalResult ShortConvOp::verify() {
   ConvCacheType cache = getCache().getType();
-  // (C1)
-  SmallVector<int64_t> shape = {cache.getChannels(), 1, cache.getTaps()};
-  if (tensorType(getWeight()).getShape() != ArrayRef<int64_t>(shape))
-    return emitOpError("expects a weight of ")
-           << shape[0] << " x 1 x " << shape[2] << ", but got "
-           << getWeight().getType();
-  // (C2)
-  if (columns(getInput()) != cache.getChannels())
-    return emitOpError("expects ")
-           << cache.getChannels() << " channels, but got "
-           << columns(getInput());
+  // (C1), (C2)
+  if (failed(verifyConv(*this, getInput(), getWeight(), cache)))
+    return failure();
   // (C3)
   return verifyPending(*this, getCommit(), getInput(), cache.getPending());
 }
@@ -106,7 +103,7 @@ LogicalResult ShortConvOp::verify() {
 LogicalResult DeltaGateOp::verify() {
   // (C1)
   for (Value vector : {getALog(), getDtBias()})
-    if (tensorType(vector).getShape() != ArrayRef<int64_t>{columns(getInput())})
+    if (!isVector(vector, columns(getInput())))
       return emitOpError("expects vectors of ")
              << columns(getInput()) << " entries, but got " << vector.getType();
   return success();

@@ -5,22 +5,16 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/lm/LmOps.h"
+#include "dialects/lm/LmVerify.h"
 
 using namespace mlir;
 using namespace tandem::lm;
 
-static RankedTensorType tensorType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
-static int64_t rows(Value value) { return tensorType(value).getDimSize(0); }
-static int64_t columns(Value value) { return tensorType(value).getDimSize(1); }
-
 /// (C2) to (C4) of lm.dequant and lm.quant_linear: codes and scales describe
 /// rows of `columns` values.
-static LogicalResult verifyCodes(Operation *op, Value codes, Value scales,
-                                 GroupedAttr quantization,
-                                 int64_t columnCount) {
+LogicalResult tandem::lm::verifyCodes(Operation *op, Value codes, Value scales,
+                                      GroupedAttr quantization,
+                                      int64_t columnCount) {
   int64_t group = quantization.getGroup();
   // (C2)
   if (columnCount % group != 0)

@@ -5,18 +5,32 @@
 #include "llvm/Support/ErrorHandling.h"
 
 using namespace tandem::plan;
+using llvm::ArrayRef;
 using llvm::StringLiteral;
 
 // Shapes of operands; R are the rows of the launch. Items as convert-lm-to-plan
-// sets them are in brackets.
+// sets them are in brackets; GPUs have grids of their own.
+//
+// Tensors are of the type `activations`, f32 where it is absent, but for what
+// is always f32: logits, decay, beta, vectors, taps, tables of rope, states of
+// the delta rule. Layouts are those of processors; what GPUs have instead is
+// said behind "GPU:", and drawn in codegen/cuda/kernels.
 namespace {
-// tokens [R] i32, table (interleaved outputs=vocabulary) -> [R, columns]
-//   [1 per row]
+// Every family takes the type of its activations.
+constexpr StringLiteral kActivations[] = {"activations"};
+// The two linear ones take the type of their result, where it is another, and
+// the tile of rows that a block of a GPU computes.
+constexpr StringLiteral kLinearOptions[] = {"activations", "result",
+                                            "row_tile"};
+// tokens [R] i32, table (interleaved outputs=vocabulary; GPU: rows)
+//   -> [R, columns]   [1 per row]
 constexpr StringLiteral kEmbed[] = {"columns", "element", "scale_by",
                                     "vocabulary"};
-// x [R, columns], w (interleaved) -> [R, outputs]   [tiles of 16 outputs]
+// x [R, columns], w (interleaved; GPU: rows) -> [R, outputs]
+//   [tiles of 16 outputs]
 constexpr StringLiteral kLinear[] = {"columns", "element", "outputs"};
-// x [R, columns], w (interleaved_codes) -> [R, outputs]   [tiles]
+// x [R, columns], w (interleaved_codes; GPU: fragment_codes) -> [R, outputs]
+//   [tiles]
 constexpr StringLiteral kQuantLinear[] = {"bits", "columns", "group", "outputs",
                                           "scale"};
 // x [R, columns], w (vector of dim) -> [R, columns]   [1 per row]
@@ -39,7 +53,8 @@ constexpr StringLiteral kConcatFeatures[] = {"widths"};
 //   [1 per row]
 constexpr StringLiteral kRope[] = {"columns", "dims", "head_dim", "positions"};
 // keys, values [R, heads * dim], start [1] i32 -> cache   [heads]
-// cache: keys [heads][slots / 16][dim][16], values [heads][slots][dim], f32
+// cache: keys [heads][slots / 16][dim][16], values [heads][slots][dim]
+// GPU: keys [heads][slots][dim] too
 constexpr StringLiteral kCacheAppend[] = {"dim", "heads", "slots"};
 // query [R, query_heads * dim], cache, start [1] i32 -> [R, query_heads * dim]
 //   [query_heads per row]; window 0: none; keys at positions < start + live
@@ -47,7 +62,7 @@ constexpr StringLiteral kCacheAppend[] = {"dim", "heads", "slots"};
 constexpr StringLiteral kAttention[] = {
     "causal", "dim", "heads", "query_heads", "scale_by", "slots", "window"};
 // x [R, channels], w (taps), accepted [1] i32 -> [R, channels], cache
-//   [tiles of 16 channels]; cache f32 [taps - 1 + pending][channels]
+//   [tiles of 16 channels]; cache [taps - 1 + pending][channels]
 constexpr StringLiteral kShortConv[] = {"channels", "commit", "pending",
                                         "taps"};
 // x [R, columns], a_log, dt_bias (vectors) -> [R, columns]   [1 per row]
@@ -60,6 +75,8 @@ constexpr StringLiteral kDeltaGate[] = {"columns"};
 // decay [pending][heads], beta [pending][heads]. Reads the pending rows, never
 // writes them: delta_save does, in a launch of its own, because the items of
 // this one share them.
+// GPU: state [heads][value_dim][key_dim], then the pending rows, key and value
+// of the type of the activations, each of the four filled up to 4 bytes.
 constexpr StringLiteral kGatedDelta[] = {"commit",    "heads",   "key_dim",
                                          "key_heads", "pending", "scale_by",
                                          "value_dim"};
@@ -80,18 +97,23 @@ constexpr StringLiteral kConcatTokens[] = {"left", "right"};
 constexpr StringLiteral kCopy[] = {"bytes"};
 
 // clang-format off
+constexpr ArrayRef<StringLiteral> kAny = kActivations, kMore = kLinearOptions;
 const KernelSignature kSignatures[] = {
-    {kEmbed, 2, 1},         {kLinear, 2, 1},      {kQuantLinear, 2, 1},
-    {kRmsNorm, 2, 1},       {kGatedRmsNorm, 3, 1}, {kL2Norm, 1, 1},
-    {kElementwise, 1, 1},   {kElementwise, 1, 1}, // silu, sigmoid
-    {kElementwise, 2, 1},   {kElementwise, 2, 1}, // add, mul
-    {kLastRow, 2, 1},       {kDropRows, 1, 1},    {kSplit, 1, kVariadic},
-    {kConcatFeatures, kVariadic, 1},
-    {kRope, 3, 1},          {kCacheAppend, 3, 1}, {kAttention, 3, 1},
-    {kShortConv, 3, 2},     {kDeltaGate, 3, 1},   {kGatedDelta, 6, 2},
-    {kDeltaSave, 4, 1},     {kArgmax, 1, 1},      {kMaskBlock, 1, 1},
-    {kUnmask, 2, 1},        {kConcatTokens, 2, 1}, {{}, 3, 4}, // accept
-    {kCopy, 1, 1},
+    {kEmbed, kAny, 2, 1},         {kLinear, kMore, 2, 1},
+    {kQuantLinear, kMore, 2, 1},
+    {kRmsNorm, kAny, 2, 1},       {kGatedRmsNorm, kAny, 3, 1},
+    {kL2Norm, kAny, 1, 1},
+    {kElementwise, kAny, 1, 1},   {kElementwise, kAny, 1, 1}, // silu, sigmoid
+    {kElementwise, kAny, 2, 1},   {kElementwise, kAny, 2, 1}, // add, mul
+    {kLastRow, kAny, 2, 1},       {kDropRows, kAny, 1, 1},
+    {kSplit, kAny, 1, kVariadic}, {kConcatFeatures, kAny, kVariadic, 1},
+    {kRope, kAny, 3, 1},          {kCacheAppend, kAny, 3, 1},
+    {kAttention, kAny, 3, 1},     {kShortConv, kAny, 3, 2},
+    {kDeltaGate, kAny, 3, 1},     {kGatedDelta, kAny, 6, 2},
+    {kDeltaSave, kAny, 4, 1},     {kArgmax, kAny, 1, 1},
+    {kMaskBlock, kAny, 1, 1},     {kUnmask, kAny, 2, 1},
+    {kConcatTokens, kAny, 2, 1},  {{}, kAny, 3, 4}, // accept
+    {kCopy, kAny, 1, 1},
 };
 // clang-format on
 static_assert(std::size(kSignatures) == getMaxEnumValForKernelFamily() + 1,

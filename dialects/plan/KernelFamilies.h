@@ -20,9 +20,12 @@ inline constexpr int64_t kTile = 16;
 
 /// Operands and parameters of a family.
 struct KernelSignature {
-  /// Names of the parameters, sorted. `element` and `scale` are types, `eps`,
-  /// `offset` and `scale_by` f32, `widths` an array of i64, all others i64.
+  /// Names of the parameters, sorted. `activations`, `element`, `result` and
+  /// `scale` are types, `eps`, `offset` and `scale_by` f32, `widths` an array
+  /// of i64, all others i64.
   llvm::ArrayRef<llvm::StringLiteral> parameters;
+  /// Names of parameters that may be absent.
+  llvm::ArrayRef<llvm::StringLiteral> optionalParameters;
   /// Number of inputs and outputs; kVariadic: at least one.
   int inputs;
   int outputs;

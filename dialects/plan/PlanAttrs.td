@@ -99,6 +99,79 @@ def Plan_InterleavedCodesAttr
   }];
 }
 
+def Plan_RowsAttr : Plan_Packing<"Rows", "rows"> {
+  let summary = "A dense matrix, row after row.";
+  let description = [{
+    One source: `outputs x columns`. Rows as in the checkpoint, filled up with zeros to a multiple of 16 bytes:
+
+    ```
+    [w(0,0) w(0,1) .. w(0,K-1) 0 ..] [w(1,0) ..] ...
+    ```
+
+    What GPUs read: asynchronous copies of 16 bytes bring rows to where tensor cores take them from, and an embedding
+    reads a row as it lies.
+  }];
+  let parameters = (ins "int64_t":$outputs, "int64_t":$columns,
+                        "::mlir::Type":$element);
+  let extraClassDeclaration = [{
+    /// Bytes from one row to the next.
+    int64_t getRowBytes() const;
+  }];
+}
+
+def Plan_FragmentCodesAttr : Plan_Packing<"FragmentCodes", "fragment_codes"> {
+  let summary = "Integer codes with their scales, as tensor cores take them.";
+  let description = [{
+    Two sources: codes and scales of `#lm.grouped`. Tiles of 16 outputs (the last one filled up with scales of zero), each
+    one contiguous stream of units along the columns:
+
+    ```
+    tile 0:  [unit 0] [unit 1] ...        unit:  [scales] [words]
+    tile 1:  [unit 0] ...
+    ```
+
+    A unit is a number of steps of 16 columns. A group takes `ceil(group / 16)` steps, its last step filled up with codes
+    of value zero. Where 8 steps are whole groups, a unit is 8 steps (the last unit of a tile filled up with scales of zero);
+    otherwise it is the largest number of steps up to 8 that divides the steps of a group, and each unit has the scale
+    of its group.
+
+    ```
+    scales   for g = 0..7:  [output g: a scale per group of the unit] [output g + 8: the same]
+    words    those of lane 0..31 for each step of the unit, `vector` words of a lane side by side:
+             [lane 0: w0 .. ] [lane 1: w0 ..] .. [lane 31: w0 ..] [lane 0: w(vector) ..] ..
+             where vector is 4, 2 or 1, the largest that divides the words of a lane
+    ```
+
+    A lane's words of a step are its part of the A operand of `mma.m16n8k16`. With g = lane / 4 and t = lane % 4 it holds the
+    columns 2 t, 2 t + 1 of output g in register 0 and of output g + 8 in register 1, and the columns 2 t + 8, 2 t + 9 of the
+    two in registers 2 and 3. Codes are those of the checkpoint, value plus `2^(bits-1)`:
+
+    ```
+    4 bits   one word; bits 4 i .. and 4 i + 16 .. are the lower and the higher column of register i
+    8 bits   two words; bytes 0, 1 of word 0 are register 0, bytes 2, 3 register 1, word 1 the others
+    ```
+
+    A warp reads a unit in a few loads of 16 bytes a lane and has the operand after two instructions a register.
+  }];
+  let parameters = (ins "int64_t":$outputs, "int64_t":$columns, "int64_t":$bits,
+                        "int64_t":$group, "::mlir::Type":$scale);
+  let extraClassDeclaration = [{
+    /// Steps of 16 columns that a group takes.
+    int64_t getGroupSteps() const { return (getGroup() + 15) / 16; }
+    /// Steps of a unit.
+    int64_t getUnitSteps() const;
+    /// Groups that a unit has scales of.
+    int64_t getUnitGroups() const;
+    /// Units of a tile.
+    int64_t getUnits() const;
+    /// Words of a lane in a unit.
+    int64_t getUnitWords() const { return getUnitSteps() * getBits() / 4; }
+    /// Bytes of the scales of a unit, and of all of it.
+    int64_t getScaleBytes() const;
+    int64_t getUnitBytes() const { return getScaleBytes() + getUnitWords() * 128; }
+  }];
+}
+
 def Plan_VectorAttr : Plan_Packing<"Vector", "vector"> {
   let summary = "A vector in f32.";
   let description = [{

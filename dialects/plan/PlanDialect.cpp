@@ -124,6 +124,63 @@ int64_t InterleavedCodesAttr::getSizeInBytes() const {
 
 int64_t InterleavedCodesAttr::getSourceCount() const { return 2; }
 
+LogicalResult RowsAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                               int64_t outputs, int64_t columns, Type element) {
+  return success(succeeded(verifySizes(emitError, {outputs, columns})) &&
+                 succeeded(verifyFloat(emitError, element)));
+}
+
+int64_t RowsAttr::getRowBytes() const {
+  return static_cast<int64_t>(llvm::alignTo(
+      getColumns() * (getElement().getIntOrFloatBitWidth() / 8), 16));
+}
+
+int64_t RowsAttr::getSizeInBytes() const {
+  return getOutputs() * getRowBytes();
+}
+
+int64_t RowsAttr::getSourceCount() const { return 1; }
+
+LogicalResult
+FragmentCodesAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                          int64_t outputs, int64_t columns, int64_t bits,
+                          int64_t group, Type scale) {
+  return InterleavedCodesAttr::verify(emitError, outputs, columns, bits, group,
+                                      scale);
+}
+
+/// Steps of the largest unit.
+static constexpr int64_t kUnitSteps = 8;
+
+int64_t FragmentCodesAttr::getUnitSteps() const {
+  if (kUnitSteps % getGroupSteps() == 0)
+    return kUnitSteps;
+  int64_t steps = kUnitSteps;
+  while (getGroupSteps() % steps != 0)
+    --steps;
+  return steps;
+}
+
+int64_t FragmentCodesAttr::getUnitGroups() const {
+  return std::max<int64_t>(getUnitSteps() / getGroupSteps(), 1);
+}
+
+int64_t FragmentCodesAttr::getUnits() const {
+  int64_t steps = getColumns() / getGroup() * getGroupSteps();
+  return static_cast<int64_t>(llvm::divideCeil(steps, getUnitSteps()));
+}
+
+int64_t FragmentCodesAttr::getScaleBytes() const {
+  return kTile * getUnitGroups() * (getScale().getIntOrFloatBitWidth() / 8);
+}
+
+int64_t FragmentCodesAttr::getSizeInBytes() const {
+  return static_cast<int64_t>(llvm::divideCeil(getOutputs(), kTile)) *
+         getUnits() * getUnitBytes();
+}
+
+int64_t FragmentCodesAttr::getSourceCount() const { return 2; }
+
 LogicalResult VectorAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                  int64_t length) {
   return verifySizes(emitError, {length});

@@ -71,7 +71,8 @@ LogicalResult BufferOp::canonicalize(BufferOp op, PatternRewriter &rewriter) {
 
 /// Whether `value` is what a kernel's parameter `name` has to be.
 static bool fitsParameter(StringRef name, Attribute value) {
-  if (name == "element" || name == "scale") {
+  if (name == "activations" || name == "element" || name == "result" ||
+      name == "scale") {
     auto type = dyn_cast<TypeAttr>(value);
     return type && isa<Float32Type, BFloat16Type, Float16Type>(type.getValue());
   }
@@ -96,14 +97,17 @@ static bool fitsParameter(StringRef name, Attribute value) {
 
 LogicalResult KernelOp::verify() {
   // (C1)
-  ArrayRef<StringLiteral> expected = getKernelSignature(getFamily()).parameters;
+  const KernelSignature &signature = getKernelSignature(getFamily());
+  ArrayRef<StringLiteral> expected = signature.parameters;
   DictionaryAttr given = getParameters();
   for (StringRef name : expected)
     if (!given.contains(name))
       return emitOpError("expects the parameter ")
              << name << " of " << stringifyKernelFamily(getFamily());
   for (NamedAttribute parameter : given)
-    if (!llvm::is_contained(expected, parameter.getName().strref()))
+    if (!llvm::is_contained(expected, parameter.getName().strref()) &&
+        !llvm::is_contained(signature.optionalParameters,
+                            parameter.getName().strref()))
       return emitOpError() << stringifyKernelFamily(getFamily())
                            << " has no parameter " << parameter.getName();
   // (C2)

@@ -136,7 +136,7 @@ def Plan_KernelOp : Plan_Op<"kernel", [HasParent<"::mlir::ModuleOp">, Symbol]> {
     ```
 
     Constraints:
-    - (C1) the parameters are those of the family.
+    - (C1) the parameters are those of the family; some may be absent (`activations`: f32).
     - (C2) sizes are between 1 and 2^31 - 1, types are float types, numbers are finite.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Plan_KernelFamily:$family,
