@@ -1,0 +1,3 @@
+// RUN: qopt %s | FileCheck %s
+// CHECK-LABEL func @a
+// CHECK: b

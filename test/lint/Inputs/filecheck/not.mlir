@@ -1,0 +1,2 @@
+// RUN: qopt %s | FileCheck %s
+// CHECK-NOT: b

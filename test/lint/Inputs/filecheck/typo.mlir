@@ -1,0 +1,3 @@
+// RUN: qopt %s | FileCheck %s
+// CHECK-LABLE: func @a
+// CHECK: b
