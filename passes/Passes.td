@@ -47,6 +47,119 @@ def FuseDequantLinearPass : Pass<"lm-fuse-dequant-linear"> {
   let options = [ReportOption];
 }
 
+def HoistLastRowPass : Pass<"lm-hoist-last-row"> {
+  let summary = "Compute only the row that is used.";
+  let description = [{
+    ```mlir
+    %y = lm.linear %x, %w : tensor<64x384xf32>, ...
+    %last = lm.last_row %y, %count
+    // becomes
+    %row = lm.last_row %x, %count
+    %last = lm.linear %row, %w : tensor<1x384xf32>, ...
+    ```
+
+    The row moves up through everything that is row by row and that nothing else reads, through a rotation and through the
+    queries of an attention, which then stand at `lm.last_position`. In a prefill the last layer computes keys and values
+    for all rows, and queries and MLP for one.
+  }];
+  let dependentDialects = ["::tandem::lm::LmDialect"];
+  let options = [ReportOption];
+}
+
+def FuseGatedMlpPass : Pass<"lm-fuse-gated-mlp"> {
+  let summary = "Gate, up, silu and mul in one layer.";
+  let description = [{
+    ```mlir
+    %g = lm.quant_linear %x, %gate...
+    %u = lm.quant_linear %x, %up...
+    %s = lm.silu %g
+    %y = lm.mul %s, %u
+    // becomes
+    %y = lm.fused_linear(%x) weights(%gate, %up) ... {gated}
+    ```
+
+    Both layers have the same input and format, and nothing else reads them.
+  }];
+  let dependentDialects = ["::tandem::lm::LmDialect"];
+  let options = [ReportOption];
+}
+
+def FuseProjectionsPass : Pass<"lm-fuse-projections"> {
+  let summary = "Linear layers of one input in one launch.";
+  let description = [{
+    ```mlir
+    %q = lm.quant_linear %x, %wq...
+    %k = lm.quant_linear %x, %wk...
+    // becomes
+    %q, %k = lm.fused_linear(%x) weights(%wq, %wk) ...
+    ```
+
+    All linear layers of a block that read the same input in the same format: query, key and value; the input
+    projections of a delta layer; the keys and values that all layers of a drafter make of its context. Layers of
+    another format stay apart.
+  }];
+  let dependentDialects = ["::tandem::lm::LmDialect"];
+  let options = [ReportOption];
+}
+
+def FuseNormLinearPass : Pass<"lm-fuse-norm-linear"> {
+  let summary = "Fold a norm into the layers that read it.";
+  let description = [{
+    ```mlir
+    %n = lm.rms_norm %x, %w
+    %y = lm.quant_linear %n, ...
+    // becomes
+    %y = lm.fused_linear(%x) ... norm(%w) ... {norm = #lm.norm<...>}
+    ```
+
+    Fires when the norm spans the row and only linear layers read it.
+  }];
+  let dependentDialects = ["::tandem::lm::LmDialect"];
+  let options = [ReportOption];
+}
+
+def FuseResidualPass : Pass<"lm-fuse-residual"> {
+  let summary = "Add the residual in the epilogue of a layer.";
+  let description = [{
+    ```mlir
+    %y = lm.quant_linear %x, ...
+    %h = lm.add %residual, %y
+    // becomes
+    %h = lm.fused_linear(%x) ... residual(%residual)
+    ```
+
+    Fires when the sum is the only reader of the layer.
+  }];
+  let dependentDialects = ["::tandem::lm::LmDialect"];
+  let options = [ReportOption];
+}
+
+def FuseDeltaInputsPass : Pass<"lm-fuse-delta-inputs"> {
+  let summary = "Conv, silu, norms and gates of a delta layer in one op.";
+  let description = [{
+    `lm.short_conv`, `lm.silu`, `lm.split`, two `lm.l2_norm`, `lm.delta_gate` and `lm.sigmoid` that feed a `lm.gated_delta`
+    become one `lm.delta_inputs`, when nothing else reads what is between them.
+  }];
+  let dependentDialects = ["::tandem::lm::LmDialect"];
+  let options = [ReportOption];
+}
+
+def FuseHeadArgmaxPass : Pass<"lm-fuse-head-argmax"> {
+  let summary = "Tokens without logits in memory.";
+  let description = [{
+    ```mlir
+    %l = lm.linear %x, %head
+    %t = lm.argmax %l
+    // becomes
+    %t = lm.head_argmax %x, %head
+    ```
+
+    Runs behind `lm-lower-denoise`, which makes the argmax of a drafter visible. Logits that a program returns stay.
+  }];
+  let dependentDialects = ["::tandem::lm::LmDialect"];
+  let options = [ReportOption];
+}
+
 //===----------------------------------------------------------------------===//
 // Lowering
 //===----------------------------------------------------------------------===//
