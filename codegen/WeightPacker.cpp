@@ -141,6 +141,18 @@ Error packInterleaved(plan::InterleavedAttr packing, const TensorView &matrix,
   return Error::success();
 }
 
+/// Checks that the scale of group \p index of row \p row, one of \p groups, is
+/// finite.
+Error checkScale(const TensorView &scales, int64_t row, int64_t index,
+                 int64_t groups) {
+  int64_t entry = row * groups + index;
+  if (isFinite(scales, entry))
+    return Error::success();
+  return createStringError(
+      describe(scales) + " at [" + Twine(row) + ", " + Twine(index) + "] is " +
+      std::to_string(loadFloat(scales, entry)) + ", expected a finite scale");
+}
+
 /// Packs the codes of `#lm.grouped` with their scales.
 class CodePacker {
 public:
@@ -178,11 +190,8 @@ private:
     int64_t width = models::getByteWidth(scales.dtype);
     for (int64_t lane = 0; lane < live; ++lane) {
       int64_t entry = (first + lane) * groups + index;
-      if (!isFinite(scales, entry))
-        return createStringError(
-            describe(scales) + " at [" + Twine(first + lane) + ", " +
-            Twine(index) + "] is " + std::to_string(loadFloat(scales, entry)) +
-            ", expected a finite scale");
+      if (Error error = checkScale(scales, first + lane, index, groups))
+        return error;
       std::memcpy(record + lane * width, scales.bytes.data() + entry * width,
                   width);
     }
@@ -241,6 +250,137 @@ Error packCodes(plan::InterleavedCodesAttr packing, const TensorView &codes,
   return Error::success();
 }
 
+Error packRows(plan::RowsAttr packing, const TensorView &matrix,
+               ByteSink sink) {
+  int64_t columnBytes =
+      packing.getColumns() * models::getByteWidth(matrix.dtype);
+  std::vector<uint8_t> row(packing.getRowBytes());
+  for (int64_t output = 0; output < packing.getOutputs(); ++output) {
+    std::memcpy(row.data(), matrix.bytes.data() + output * columnBytes,
+                columnBytes);
+    if (Error error = sink(row))
+      return error;
+  }
+  return Error::success();
+}
+
+/// Packs the codes of `#lm.grouped` with their scales as operands of tensor
+/// cores.
+class FragmentPacker {
+public:
+  FragmentPacker(plan::FragmentCodesAttr packing, const TensorView &codes,
+                 const TensorView &scales)
+      : packing(packing), codes(codes), scales(scales),
+        bits(static_cast<uint32_t>(packing.getBits())), perWord(32 / bits),
+        group(packing.getGroup()), groups(packing.getColumns() / group),
+        groupSteps(packing.getGroupSteps()),
+        wordsPerRow(divideCeil(packing.getColumns(), perWord)),
+        unitWords(packing.getUnitWords()), vector(unitWords % 4 == 0   ? 4
+                                                  : unitWords % 2 == 0 ? 2
+                                                                       : 1) {}
+
+  /// Writes outputs from \p first on into \p tile, which has been filled with
+  /// zeros.
+  Error packTile(int64_t first, uint8_t *tile) const {
+    for (int64_t unit = 0; unit < packing.getUnits(); ++unit) {
+      uint8_t *record = tile + unit * packing.getUnitBytes();
+      if (Error error = packScales(first, unit, record))
+        return error;
+      uint8_t *words = record + packing.getScaleBytes();
+      for (int64_t lane = 0; lane < 32; ++lane)
+        for (int64_t word = 0; word < unitWords; ++word)
+          store<uint32_t>(words,
+                          word / vector * vector * 32 + lane * vector +
+                              word % vector,
+                          makeWord(first, unit, lane, word));
+    }
+    return Error::success();
+  }
+
+private:
+  Error packScales(int64_t first, int64_t unit, uint8_t *record) const {
+    int64_t width = models::getByteWidth(scales.dtype);
+    int64_t unitGroups = packing.getUnitGroups();
+    for (int64_t lane = 0; lane < kTile; ++lane)
+      for (int64_t part = 0; part < unitGroups; ++part) {
+        int64_t row = first + lane;
+        int64_t index = unit * packing.getUnitSteps() / groupSteps + part;
+        if (row >= packing.getOutputs() || index >= groups)
+          continue;
+        int64_t entry = row * groups + index;
+        if (Error error = checkScale(scales, row, index, groups))
+          return error;
+        // Output g, then output g + 8.
+        int64_t place = (lane % 8 * 2 + lane / 8) * unitGroups + part;
+        std::memcpy(record + place * width, scales.bytes.data() + entry * width,
+                    width);
+      }
+    return Error::success();
+  }
+
+  /// Word \p word of lane \p lane in unit \p unit.
+  uint32_t makeWord(int64_t first, int64_t unit, int64_t lane,
+                    int64_t word) const {
+    int64_t wordsPerStep = bits / 4;
+    int64_t step = unit * packing.getUnitSteps() + word / wordsPerStep;
+    // The registers that this word holds, each two columns.
+    int64_t begin = bits == 4 ? 0 : word % wordsPerStep * 2;
+    int64_t end = bits == 4 ? 4 : begin + 2;
+    uint32_t result = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      int64_t row = first + lane / 4 + i % 2 * 8;
+      int64_t inStep = lane % 4 * 2 + i / 2 * 8;
+      for (int64_t half = 0; half < 2; ++half) {
+        uint32_t place =
+            bits == 4 ? 4 * i + 16 * half : 16 * (i - begin) + 8 * half;
+        result |= getCode(row, step, inStep + half) << place;
+      }
+    }
+    return result;
+  }
+
+  /// The code of column \p inStep of step \p step; that of zero where there is
+  /// none.
+  uint32_t getCode(int64_t row, int64_t step, int64_t inStep) const {
+    int64_t inGroup = step % groupSteps * 16 + inStep;
+    int64_t column = step / groupSteps * group + inGroup;
+    if (row >= packing.getOutputs() || inGroup >= group ||
+        column >= packing.getColumns())
+      return 1u << (bits - 1);
+    uint32_t word = load<uint32_t>(codes.bytes.data(),
+                                   row * wordsPerRow + column / perWord);
+    return word >> (column % perWord * bits) & maskTrailingOnes<uint32_t>(bits);
+  }
+
+  plan::FragmentCodesAttr packing;
+  const TensorView &codes;
+  const TensorView &scales;
+  uint32_t bits;
+  /// Codes in a word, columns in a group, groups in a row, steps in a group.
+  int64_t perWord;
+  int64_t group;
+  int64_t groups;
+  int64_t groupSteps;
+  int64_t wordsPerRow;
+  /// Words of a lane in a unit, and how many of them lie side by side.
+  int64_t unitWords;
+  int64_t vector;
+};
+
+Error packFragments(plan::FragmentCodesAttr packing, const TensorView &codes,
+                    const TensorView &scales, ByteSink sink) {
+  FragmentPacker packer(packing, codes, scales);
+  std::vector<uint8_t> tile(packing.getUnits() * packing.getUnitBytes());
+  for (int64_t first = 0; first < packing.getOutputs(); first += kTile) {
+    llvm::fill(tile, 0);
+    if (Error error = packer.packTile(first, tile.data()))
+      return error;
+    if (Error error = sink(tile))
+      return error;
+  }
+  return Error::success();
+}
+
 Error packVector(const TensorView &vector, ByteSink sink) {
   std::vector<uint8_t> bytes(vector.getNumElements() * 4);
   for (int64_t index = 0; index < vector.getNumElements(); ++index)
@@ -289,20 +429,21 @@ Error codegen::checkSources(plan::PackingAttrInterface packing,
     return createStringError("expected " + Twine(packing.getSourceCount()) +
                              " tensors to pack, got " + Twine(sources.size()));
   return TypeSwitch<mlir::Attribute, Error>(packing)
-      .Case([&](plan::InterleavedAttr dense) {
+      .Case<plan::InterleavedAttr, plan::RowsAttr>([&](auto dense) {
         return expectTensor(*sources[0], getDType(dense.getElement()),
                             {dense.getOutputs(), dense.getColumns()});
       })
-      .Case([&](plan::InterleavedCodesAttr grouped) -> Error {
-        int64_t words =
-            divideCeil(grouped.getColumns(), 32 / grouped.getBits());
-        if (Error error = expectTensor(*sources[0], DType::I32,
-                                       {grouped.getOutputs(), words}))
-          return error;
-        return expectTensor(
-            *sources[1], getDType(grouped.getScale()),
-            {grouped.getOutputs(), grouped.getColumns() / grouped.getGroup()});
-      })
+      .Case<plan::InterleavedCodesAttr, plan::FragmentCodesAttr>(
+          [&](auto grouped) -> Error {
+            int64_t words =
+                divideCeil(grouped.getColumns(), 32 / grouped.getBits());
+            if (Error error = expectTensor(*sources[0], DType::I32,
+                                           {grouped.getOutputs(), words}))
+              return error;
+            return expectTensor(*sources[1], getDType(grouped.getScale()),
+                                {grouped.getOutputs(),
+                                 grouped.getColumns() / grouped.getGroup()});
+          })
       .Case([&](plan::VectorAttr vector) -> Error {
         if (isFloat(sources[0]->dtype) &&
             sources[0]->getNumElements() == vector.getLength())
@@ -328,6 +469,12 @@ Error codegen::packWeight(plan::PackingAttrInterface packing,
       })
       .Case([&](plan::InterleavedCodesAttr grouped) {
         return packCodes(grouped, *sources[0], *sources[1], sink);
+      })
+      .Case([&](plan::RowsAttr dense) {
+        return packRows(dense, *sources[0], sink);
+      })
+      .Case([&](plan::FragmentCodesAttr grouped) {
+        return packFragments(grouped, *sources[0], *sources[1], sink);
       })
       .Case([&](plan::VectorAttr) { return packVector(*sources[0], sink); })
       .Case([&](plan::TapsAttr taps) {

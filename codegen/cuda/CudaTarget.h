@@ -1,0 +1,33 @@
+//===- CudaTarget.h - GPUs that kernels are made for ------------*- C++ -*-===//
+
+#ifndef TANDEM_CODEGEN_CUDA_CUDATARGET_H
+#define TANDEM_CODEGEN_CUDA_CUDATARGET_H
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <cstdint>
+#include <string>
+
+namespace tandem::codegen {
+
+struct CudaTarget {
+  /// As `--arch`: `sm_86`.
+  std::string arch;
+  /// Multiprocessors that there should be work for: those of A100, A10G, L40S
+  /// and H200. Part of the order of sums, so one number per architecture.
+  int64_t processors;
+  /// Shared memory that a block may use, in bytes. The least of all targets
+  /// for all, so that the same source is good for all.
+  int64_t sharedLimit;
+};
+
+/// Whether \p arch names a GPU rather than a processor.
+bool isCudaArch(llvm::StringRef arch);
+
+/// The target \p arch. Errors: there is none of that name.
+llvm::Expected<CudaTarget> getCudaTarget(llvm::StringRef arch);
+
+} // namespace tandem::codegen
+
+#endif // TANDEM_CODEGEN_CUDA_CUDATARGET_H
