@@ -7,10 +7,6 @@
 
 namespace tandem::cuda {
 
-std::string cudaVersionText(int version) {
-  return concat(version / 1000, ".", version % 1000 / 10);
-}
-
 StatusOr<std::unique_ptr<CudaApi>> CudaApi::load() {
   const char *name = std::getenv("TANDEM_LIBCUDA");
   if (!name || !*name)

@@ -138,9 +138,6 @@ private:
   int version = 0;
 };
 
-/// "12.4" for 12040.
-std::string cudaVersionText(int version);
-
 } // namespace tandem::cuda
 
 #endif // TANDEM_RUNTIME_CUDA_CUDAAPI_H

@@ -9,6 +9,10 @@
 
 namespace tandem::cuda {
 
+std::string cudaVersionText(int version) {
+  return concat(version / 1000, ".", version % 1000 / 10);
+}
+
 /// ELF machine of a cubin.
 static constexpr uint16_t cudaMachine = 190;
 /// ELF ABI version of the cubins that CUDA 13 makes; it moved the architecture
@@ -25,7 +29,7 @@ static StatusOr<ImageNeeds> cubinNeeds(std::span<const std::byte> image) {
     return invalidFile("is not a cubin");
   if (header.e_ident[EI_ABIVERSION] >= cuda13AbiVersion)
     return ImageNeeds{header.e_flags >> 8 & 0xff, 13000};
-  return ImageNeeds{header.e_flags & 0xff, 0};
+  return ImageNeeds{header.e_flags & 0xff, oldestCudaVersion};
 }
 
 /// The word behind the directive \p name, which starts a line of \p text.
@@ -81,7 +85,8 @@ static StatusOr<ImageNeeds> ptxNeeds(std::span<const std::byte> image) {
   if (!good)
     return invalidFile("is not PTX: expected lines '.version N.N' and "
                        "'.target sm_N' at its head");
-  return ImageNeeds{architecture, cudaOfPtx(major * 10 + minor)};
+  return ImageNeeds{architecture,
+                    std::max(cudaOfPtx(major * 10 + minor), oldestCudaVersion)};
 }
 
 StatusOr<ImageNeeds> imageNeeds(artifact::ImageKind kind,

@@ -16,11 +16,16 @@
 
 namespace tandem::cuda {
 
+/// Version of CUDA of the oldest driver that the runtime uses, for any image.
+inline constexpr int oldestCudaVersion = 11040;
+
+/// "12.4" for 12040.
+std::string cudaVersionText(int version);
+
 struct ImageNeeds {
   /// Compute capability times 10: 86 for sm_86.
   unsigned architecture;
-  /// Version of CUDA of the oldest driver that loads the image (12040 for
-  /// CUDA 12.4); 0 when any driver that the runtime uses does.
+  /// Version of CUDA of the oldest driver that loads the image.
   int cudaVersion;
 };
 

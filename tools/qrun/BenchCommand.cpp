@@ -158,12 +158,10 @@ Status bench(const BenchFlags &flags) {
 
   const std::string &machine = session.machine.name;
   TANDEM_ASSIGN_OR_RETURN(
-      double bandwidth,
-      session.machine.measureBandwidth(uint64_t(512) << 20));
+      double bandwidth, session.machine.measureBandwidth(uint64_t(512) << 20));
   nlohmann::ordered_json results = nlohmann::ordered_json::array();
   if (!flags.json)
-    std::printf("%s, memory at %.1f GB/s\n", machine.c_str(),
-                bandwidth / 1e9);
+    std::printf("%s, memory at %.1f GB/s\n", machine.c_str(), bandwidth / 1e9);
   for (const Scenario &scenario : scenarios) {
     BenchOptions options;
     options.newTokens = scenario.newTokens;

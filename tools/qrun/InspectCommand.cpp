@@ -56,9 +56,7 @@ Json imagesOf(const Artifact &artifact) {
       auto needs = cuda::imageNeeds(image->kind(), data);
       if (needs.isOk()) {
         object["arch"] = concat("sm_", needs->architecture);
-        // The runtime itself asks for as much.
-        object["needs_cuda"] =
-            cuda::cudaVersionText(std::max(needs->cudaVersion, 11040));
+        object["needs_cuda"] = cuda::cudaVersionText(needs->cudaVersion);
       } else {
         object["problem"] = needs.status().message();
       }
@@ -167,8 +165,8 @@ std::string textOfImage(const Json &image) {
     text += " for " + image["arch"].get<std::string>();
   text += ", " + bytesOf(image["bytes"]);
   if (image.contains("needs_cuda"))
-    text += ", needs a driver for CUDA " +
-            image["needs_cuda"].get<std::string>();
+    text +=
+        ", needs a driver for CUDA " + image["needs_cuda"].get<std::string>();
   if (image.contains("problem"))
     text += ", " + image["problem"].get<std::string>();
   return text;

@@ -17,13 +17,14 @@ static std::string needsOf(ImageKind kind, std::span<const std::byte> image) {
   if (!needs.isOk())
     return needs.status().message();
   return concat("sm_", needs->architecture, ", CUDA ",
-                needs->cudaVersion / 1000, ".", needs->cudaVersion % 1000 / 10);
+                cuda::cudaVersionText(needs->cudaVersion));
 }
 
 TEST(CudaImage, CubinsOfBothLayoutsAreRead) {
   EXPECT_EQ(needsOf(ImageKind::cubin, fakeCubin(86, {}, 8)),
             "sm_86, CUDA 13.0");
-  EXPECT_EQ(needsOf(ImageKind::cubin, fakeCubin(90, {}, 7)), "sm_90, CUDA 0.0");
+  EXPECT_EQ(needsOf(ImageKind::cubin, fakeCubin(90, {}, 7)),
+            "sm_90, CUDA 11.4");
 }
 
 TEST(CudaImage, VersionsOfPtxAreThoseOfCuda) {
@@ -32,7 +33,7 @@ TEST(CudaImage, VersionsOfPtxAreThoseOfCuda) {
                    bytesOf("// made by hand\n.version " + version +
                            "\n.target sm_86, debug\n.address_size 64\n"));
   };
-  EXPECT_EQ(needs("7.1"), "sm_86, CUDA 11.1");
+  EXPECT_EQ(needs("7.1"), "sm_86, CUDA 11.4");
   EXPECT_EQ(needs("8.0"), "sm_86, CUDA 12.0");
   EXPECT_EQ(needs("8.5"), "sm_86, CUDA 12.5");
   EXPECT_EQ(needs("8.6"), "sm_86, CUDA 12.7");
