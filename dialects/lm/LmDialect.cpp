@@ -96,10 +96,8 @@ LogicalResult LmDialect::verifyRegionArgAttribute(Operation *op,
                                                   unsigned regionIndex,
                                                   unsigned index,
                                                   NamedAttribute attribute) {
-  auto function = dyn_cast<FunctionOpInterface>(op);
-  if (!function)
-    return op->emitError() << "is not a function, but has '"
-                           << attribute.getName() << "'";
+  // MLIR calls this for functions only.
+  auto function = cast<FunctionOpInterface>(op);
   return verifyInterfaceAttribute(
       op, "argument", index, function.getArgumentTypes()[index], attribute);
 }
@@ -108,10 +106,8 @@ LogicalResult LmDialect::verifyRegionResultAttribute(Operation *op,
                                                      unsigned regionIndex,
                                                      unsigned index,
                                                      NamedAttribute attribute) {
-  auto function = dyn_cast<FunctionOpInterface>(op);
-  if (!function)
-    return op->emitError() << "is not a function, but has '"
-                           << attribute.getName() << "'";
+  // MLIR calls this for functions only.
+  auto function = cast<FunctionOpInterface>(op);
   return verifyInterfaceAttribute(op, "result", index,
                                   function.getResultTypes()[index], attribute);
 }

@@ -1,6 +1,6 @@
 """messages.py ROOT: every message of a verifier has a case.
 
-Reads the messages of dialects/*/*.cpp, and prints those that no expected-error of test/dialects/*/invalid.mlir shows in
+Reads the messages of dialects/*/*.cpp, and prints those that no expected-error of test/dialects/*/*invalid.mlir shows in
 full.
 """
 
@@ -47,7 +47,7 @@ def get_pattern(statement, depths):
 def main():
     root = pathlib.Path(sys.argv[1])
     expected = []
-    for path in root.glob("test/dialects/*/invalid.mlir"):
+    for path in root.glob("test/dialects/*/*invalid.mlir"):
         expected += re.findall(r"expected-error\s*@\S+\s*\{\{(.*)\}\}", path.read_text())
     missing = messages = 0
     for path in sorted(root.glob("dialects/*/*.cpp")):

@@ -1,0 +1,216 @@
+// RUN: qopt %s --split-input-file --verify-diagnostics --allow-unregistered-dialect
+
+// Every message of LmFusedOps.cpp once. A function is named after its fault.
+
+func.func @fused_linear_without_weights(%x: tensor<4x64xf32>) {
+  // expected-error @below {{expects at least one weight}}
+  lm.fused_linear(%x) weights() scales() norm() residual()
+      : (tensor<4x64xf32>) -> ()
+  return
+}
+
+// -----
+
+func.func @fused_linear_weights_of_two_types(%x: tensor<4x64xf32>, %v: tensor<8x64xf32>, %w: tensor<8x64xbf16>) {
+  // expected-error @below {{expects weights of 'f32', but got 'tensor<8x64xbf16>'}}
+  %y:2 = lm.fused_linear(%x) weights(%v, %w) scales() norm() residual()
+      : (tensor<4x64xf32>, tensor<8x64xf32>, tensor<8x64xbf16>) -> (tensor<4x8xf32>, tensor<4x8xf32>)
+  return
+}
+
+// -----
+
+func.func @fused_linear_codes_without_quantization(%x: tensor<4x64xf32>, %c: tensor<8x8xi32>) {
+  // expected-error @below {{expects codes iff there is a quantization, but got 'tensor<8x8xi32>'}}
+  %y = lm.fused_linear(%x) weights(%c) scales() norm() residual()
+      : (tensor<4x64xf32>, tensor<8x8xi32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @fused_linear_scales_are_missing(%x: tensor<4x64xf32>, %c: tensor<8x8xi32>) {
+  // expected-error @below {{expects 1 scales, but got 0}}
+  %y = lm.fused_linear(%x) weights(%c) scales() norm() residual() {quantization = #lm.grouped<bits = 4, group = 32>}
+      : (tensor<4x64xf32>, tensor<8x8xi32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @fused_linear_weight_of_other_columns(%x: tensor<4x64xf32>, %w: tensor<8x32xf32>) {
+  // expected-error @below {{expects weights of 64 columns, but got 'tensor<8x32xf32>'}}
+  %y = lm.fused_linear(%x) weights(%w) scales() norm() residual()
+      : (tensor<4x64xf32>, tensor<8x32xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @fused_linear_scales_of_other_rows(%x: tensor<4x64xf32>, %c: tensor<8x8xi32>, %s: tensor<4x2xf32>) {
+  // expected-error @below {{expects scales of 8 rows, but got 4}}
+  %y = lm.fused_linear(%x) weights(%c) scales(%s) norm() residual() {quantization = #lm.grouped<bits = 4, group = 32>}
+      : (tensor<4x64xf32>, tensor<8x8xi32>, tensor<4x2xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @fused_linear_gate_without_up(%x: tensor<4x64xf32>, %w: tensor<8x64xf32>) {
+  // expected-error @below {{expects two weights of equal rows when gated}}
+  %y = lm.fused_linear(%x) weights(%w) scales() norm() residual() {gated}
+      : (tensor<4x64xf32>, tensor<8x64xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @fused_linear_result_is_missing(%x: tensor<4x64xf32>, %w: tensor<8x64xf32>) {
+  // expected-error @below {{expects 2 results, but got 1}}
+  %y = lm.fused_linear(%x) weights(%w, %w) scales() norm() residual()
+      : (tensor<4x64xf32>, tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @fused_linear_result_of_other_columns(%x: tensor<4x64xf32>, %w: tensor<8x64xf32>) {
+  // expected-error @below {{expects a result of 8 columns, but got 9}}
+  %y = lm.fused_linear(%x) weights(%w) scales() norm() residual()
+      : (tensor<4x64xf32>, tensor<8x64xf32>) -> tensor<4x9xf32>
+  return
+}
+
+// -----
+
+func.func @fused_linear_result_of_other_rows(%x: tensor<4x64xf32>, %w: tensor<8x64xf32>) {
+  // expected-error @below {{expects results of 4 rows, but got 5}}
+  %y = lm.fused_linear(%x) weights(%w) scales() norm() residual()
+      : (tensor<4x64xf32>, tensor<8x64xf32>) -> tensor<5x8xf32>
+  return
+}
+
+// -----
+
+func.func @fused_linear_norm_without_weight(%x: tensor<4x64xf32>, %w: tensor<8x64xf32>) {
+  // expected-error @below {{expects norm and its weight together}}
+  %y = lm.fused_linear(%x) weights(%w) scales() norm() residual() {norm = #lm.norm<eps = 0.0 : f32, offset = 0.0 : f32>}
+      : (tensor<4x64xf32>, tensor<8x64xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @fused_linear_norm_weight_too_short(%x: tensor<4x64xf32>, %w: tensor<8x64xf32>, %n: tensor<32xf32>) {
+  // expected-error @below {{expects a norm weight of 64 entries, but got 'tensor<32xf32>'}}
+  %y = lm.fused_linear(%x) weights(%w) scales() norm(%n) residual() {norm = #lm.norm<eps = 0.0 : f32, offset = 0.0 : f32>}
+      : (tensor<4x64xf32>, tensor<8x64xf32>, tensor<32xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @fused_linear_residual_of_other_type(%x: tensor<4x64xf32>, %w: tensor<8x64xf32>) {
+  // expected-error @below {{expects one result of the type of its residual, 'tensor<4x64xf32>'}}
+  %y = lm.fused_linear(%x) weights(%w) scales() norm() residual(%x)
+      : (tensor<4x64xf32>, tensor<8x64xf32>, tensor<4x64xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// expected-error @below {{expects eps and offset in f32, but got 0.000000e+00 : f64 and 0.000000e+00 : f32}}
+func.func private @norm_in_f64() attributes {test.norm = #lm.norm<eps = 0.0 : f64, offset = 0.0 : f32>}
+
+// -----
+
+// expected-error @below {{expects a finite norm, but got -1.000000e+00 : f32 and 0.000000e+00 : f32}}
+func.func private @norm_of_negative_eps() attributes {test.norm = #lm.norm<eps = -1.0 : f32, offset = 0.0 : f32>}
+
+// -----
+
+func.func @delta_inputs_parts_do_not_add_up(%x: tensor<4x32xf32>, %a: tensor<4x2xf32>, %b: tensor<4x2xf32>, %w: tensor<32x1x4xf32>, %al: tensor<2xf32>, %dt: tensor<2xf32>,
+    %c: !lm.conv_cache<taps = 4, channels = 32, pending = 4>, %n: tensor<1xi32>) {
+  // expected-error @below {{expects query, key and value of 32 columns together, but got 40}}
+  %q, %k, %v, %g, %beta, %new = lm.delta_inputs %x, %a, %b, %w, %al, %dt, %c keep %n
+      {key_dim = 8 : i64, eps = 0.0 : f32}
+      : (tensor<4x32xf32>, tensor<4x2xf32>, tensor<4x2xf32>, tensor<32x1x4xf32>, tensor<2xf32>, tensor<2xf32>, !lm.conv_cache<taps = 4, channels = 32, pending = 4>)
+      -> (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x24xf32>, tensor<4x2xf32>, tensor<4x2xf32>, !lm.conv_cache<taps = 4, channels = 32, pending = 4>)
+  return
+}
+
+// -----
+
+func.func @delta_inputs_key_is_no_multiple(%x: tensor<4x32xf32>, %a: tensor<4x2xf32>, %b: tensor<4x2xf32>, %w: tensor<32x1x4xf32>, %al: tensor<2xf32>, %dt: tensor<2xf32>,
+    %c: !lm.conv_cache<taps = 4, channels = 32, pending = 4>, %n: tensor<1xi32>) {
+  // expected-error @below {{expects query and key of equal columns, a multiple of 5, but got 8 and 8}}
+  %q, %k, %v, %g, %beta, %new = lm.delta_inputs %x, %a, %b, %w, %al, %dt, %c keep %n
+      {key_dim = 5 : i64, eps = 0.0 : f32}
+      : (tensor<4x32xf32>, tensor<4x2xf32>, tensor<4x2xf32>, tensor<32x1x4xf32>, tensor<2xf32>, tensor<2xf32>, !lm.conv_cache<taps = 4, channels = 32, pending = 4>)
+      -> (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x16xf32>, tensor<4x2xf32>, tensor<4x2xf32>, !lm.conv_cache<taps = 4, channels = 32, pending = 4>)
+  return
+}
+
+// -----
+
+func.func @delta_inputs_vector_too_short(%x: tensor<4x32xf32>, %a: tensor<4x2xf32>, %b: tensor<4x2xf32>, %w: tensor<32x1x4xf32>, %al: tensor<2xf32>, %dt: tensor<3xf32>,
+    %c: !lm.conv_cache<taps = 4, channels = 32, pending = 4>, %n: tensor<1xi32>) {
+  // expected-error @below {{expects vectors of 2 entries, but got 'tensor<3xf32>'}}
+  %q, %k, %v, %g, %beta, %new = lm.delta_inputs %x, %a, %b, %w, %al, %dt, %c keep %n
+      {key_dim = 8 : i64, eps = 0.0 : f32}
+      : (tensor<4x32xf32>, tensor<4x2xf32>, tensor<4x2xf32>, tensor<32x1x4xf32>, tensor<2xf32>, tensor<3xf32>, !lm.conv_cache<taps = 4, channels = 32, pending = 4>)
+      -> (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x16xf32>, tensor<4x2xf32>, tensor<4x2xf32>, !lm.conv_cache<taps = 4, channels = 32, pending = 4>)
+  return
+}
+
+// -----
+
+func.func @delta_inputs_beta_of_other_columns(%x: tensor<4x32xf32>, %a: tensor<4x2xf32>, %b: tensor<4x2xf32>, %w: tensor<32x1x4xf32>, %al: tensor<2xf32>, %dt: tensor<2xf32>,
+    %c: !lm.conv_cache<taps = 4, channels = 32, pending = 4>, %n: tensor<1xi32>) {
+  // expected-error @below {{expects decay and beta of 2 columns, but got 3}}
+  %q, %k, %v, %g, %beta, %new = lm.delta_inputs %x, %a, %b, %w, %al, %dt, %c keep %n
+      {key_dim = 8 : i64, eps = 0.0 : f32}
+      : (tensor<4x32xf32>, tensor<4x2xf32>, tensor<4x2xf32>, tensor<32x1x4xf32>, tensor<2xf32>, tensor<2xf32>, !lm.conv_cache<taps = 4, channels = 32, pending = 4>)
+      -> (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x16xf32>, tensor<4x2xf32>, tensor<4x3xf32>, !lm.conv_cache<taps = 4, channels = 32, pending = 4>)
+  return
+}
+
+// -----
+
+func.func @delta_inputs_rows_differ(%x: tensor<4x32xf32>, %a: tensor<4x2xf32>, %b: tensor<4x2xf32>, %w: tensor<32x1x4xf32>, %al: tensor<2xf32>, %dt: tensor<2xf32>,
+    %c: !lm.conv_cache<taps = 4, channels = 32, pending = 4>, %n: tensor<1xi32>) {
+  // expected-error @below {{expects operands and results of 4 rows, but got 5}}
+  %q, %k, %v, %g, %beta, %new = lm.delta_inputs %x, %a, %b, %w, %al, %dt, %c keep %n
+      {key_dim = 8 : i64, eps = 0.0 : f32}
+      : (tensor<4x32xf32>, tensor<4x2xf32>, tensor<4x2xf32>, tensor<32x1x4xf32>, tensor<2xf32>, tensor<2xf32>, !lm.conv_cache<taps = 4, channels = 32, pending = 4>)
+      -> (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x16xf32>, tensor<5x2xf32>, tensor<4x2xf32>, !lm.conv_cache<taps = 4, channels = 32, pending = 4>)
+  return
+}
+
+// -----
+
+func.func @delta_inputs_negative_eps(%x: tensor<4x32xf32>, %a: tensor<4x2xf32>, %b: tensor<4x2xf32>, %w: tensor<32x1x4xf32>, %al: tensor<2xf32>, %dt: tensor<2xf32>,
+    %c: !lm.conv_cache<taps = 4, channels = 32, pending = 4>, %n: tensor<1xi32>) {
+  // expected-error @below {{expects eps not to be negative}}
+  %q, %k, %v, %g, %beta, %new = lm.delta_inputs %x, %a, %b, %w, %al, %dt, %c keep %n
+      {key_dim = 8 : i64, eps = -1.0 : f32}
+      : (tensor<4x32xf32>, tensor<4x2xf32>, tensor<4x2xf32>, tensor<32x1x4xf32>, tensor<2xf32>, tensor<2xf32>, !lm.conv_cache<taps = 4, channels = 32, pending = 4>)
+      -> (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x16xf32>, tensor<4x2xf32>, tensor<4x2xf32>, !lm.conv_cache<taps = 4, channels = 32, pending = 4>)
+  return
+}
+
+// -----
+
+func.func @head_argmax_columns_differ(%x: tensor<4x64xf32>, %w: tensor<8x32xf32>) {
+  // expected-error @below {{expects a weight of 64 columns, but got 32}}
+  %t = lm.head_argmax %x, %w : tensor<4x64xf32>, tensor<8x32xf32> -> tensor<4xi32>
+  return
+}
+
+// -----
+
+func.func @head_argmax_token_count(%x: tensor<4x64xf32>, %w: tensor<8x64xf32>) {
+  // expected-error @below {{expects one token per row, 4, but got 5}}
+  %t = lm.head_argmax %x, %w : tensor<4x64xf32>, tensor<8x64xf32> -> tensor<5xi32>
+  return
+}

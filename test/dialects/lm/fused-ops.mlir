@@ -1,0 +1,79 @@
+// RUN: qopt %s --verify-roundtrip | FileCheck %s
+// RUN: qopt %s --mlir-print-op-generic | qopt | FileCheck %s
+
+// The ops of LmFusedOps.td. The examples in their descriptions are lines of this file.
+
+// CHECK-LABEL: func.func @fused_linear(
+func.func @fused_linear(%x: tensor<16x128xf32>, %c0: tensor<64x16xi32>, %c1: tensor<32x16xi32>,
+                        %s0: tensor<64x4xbf16>, %s1: tensor<32x4xbf16>, %w: tensor<128xbf16>)
+    -> (tensor<16x64xf32>, tensor<16x32xf32>) {
+  // CHECK: %{{.*}}:2 = lm.fused_linear(%{{.*}}) weights(%{{.*}}, %{{.*}}) scales(%{{.*}}, %{{.*}}) norm(%{{.*}}) residual()
+  // CHECK-SAME: {norm = #lm.norm<eps = 9.99999997E-7 : f32, offset = 1.000000e+00 : f32>, quantization = #lm.grouped<bits = 4, group = 32>}
+  %q, %k = lm.fused_linear(%x) weights(%c0, %c1) scales(%s0, %s1)
+      norm(%w) residual()
+      {quantization = #lm.grouped<bits = 4, group = 32>,
+       norm = #lm.norm<eps = 1.0e-6 : f32, offset = 1.0 : f32>}
+      : (tensor<16x128xf32>, tensor<64x16xi32>, tensor<32x16xi32>,
+         tensor<64x4xbf16>, tensor<32x4xbf16>, tensor<128xbf16>)
+      -> (tensor<16x64xf32>, tensor<16x32xf32>)
+  return %q, %k : tensor<16x64xf32>, tensor<16x32xf32>
+}
+
+// Gate and up of dense weights, one result, and a residual.
+// CHECK-LABEL: func.func @fused_linear_gated(
+func.func @fused_linear_gated(%x: tensor<4x64xf32>, %g: tensor<64x64xbf16>, %u: tensor<64x64xbf16>)
+    -> tensor<4x64xf32> {
+  // CHECK: lm.fused_linear(%[[X:.*]]) weights(%{{.*}}, %{{.*}}) scales() norm() residual(%[[X]]) {gated}
+  %y = lm.fused_linear(%x) weights(%g, %u) scales() norm() residual(%x) {gated}
+      : (tensor<4x64xf32>, tensor<64x64xbf16>, tensor<64x64xbf16>, tensor<4x64xf32>) -> tensor<4x64xf32>
+  return %y : tensor<4x64xf32>
+}
+
+// CHECK-LABEL: func.func @delta_inputs(
+func.func @delta_inputs(
+    %x: tensor<16x1024xf32>, %a: tensor<16x8xf32>, %b: tensor<16x8xf32>, %w: tensor<1024x1x4xbf16>,
+    %a_log: tensor<8xf32>, %dt_bias: tensor<8xbf16>,
+    %cache: !lm.conv_cache<taps = 4, channels = 1024, pending = 16>, %accepted: tensor<1xi32>, %count: tensor<1xi32>)
+    -> tensor<16x512xf32> {
+  // CHECK: lm.delta_inputs {{.*}} keep %{{.*}} rows %{{.*}} {eps = 9.99999997E-7 : f32, key_dim = 64 : i64}
+  %q, %k, %v, %g, %beta, %new = lm.delta_inputs %x, %a, %b, %w, %a_log,
+      %dt_bias, %cache keep %accepted rows %count
+      {key_dim = 64 : i64, eps = 1.0e-6 : f32}
+      : (tensor<16x1024xf32>, tensor<16x8xf32>, tensor<16x8xf32>,
+         tensor<1024x1x4xbf16>, tensor<8xf32>, tensor<8xbf16>,
+         !lm.conv_cache<taps = 4, channels = 1024, pending = 16>)
+      -> (tensor<16x256xf32>, tensor<16x256xf32>, tensor<16x512xf32>,
+          tensor<16x8xf32>, tensor<16x8xf32>,
+          !lm.conv_cache<taps = 4, channels = 1024, pending = 16>)
+  return %v : tensor<16x512xf32>
+}
+
+// All rows, at once: more of them than the cache keeps pending.
+// CHECK-LABEL: func.func @delta_inputs_commit(
+func.func @delta_inputs_commit(
+    %x: tensor<16x32xf32>, %a: tensor<16x2xf32>, %w: tensor<32x1x4xf32>, %v: tensor<2xf32>,
+    %cache: !lm.conv_cache<taps = 4, channels = 32, pending = 1>, %accepted: tensor<1xi32>) -> tensor<16x16xf32> {
+  // CHECK: lm.delta_inputs {{.*}} keep %{{[a-z0-9]+}} {commit,
+  %q, %k, %value, %g, %beta, %new = lm.delta_inputs %x, %a, %a, %w, %v, %v, %cache keep %accepted
+      {commit, key_dim = 8 : i64, eps = 0.0 : f32}
+      : (tensor<16x32xf32>, tensor<16x2xf32>, tensor<16x2xf32>, tensor<32x1x4xf32>, tensor<2xf32>, tensor<2xf32>,
+         !lm.conv_cache<taps = 4, channels = 32, pending = 1>)
+      -> (tensor<16x8xf32>, tensor<16x8xf32>, tensor<16x16xf32>, tensor<16x2xf32>, tensor<16x2xf32>,
+          !lm.conv_cache<taps = 4, channels = 32, pending = 1>)
+  return %value : tensor<16x16xf32>
+}
+
+// CHECK-LABEL: func.func @head_argmax(
+func.func @head_argmax(%x: tensor<16x384xf32>, %w: tensor<6144x384xbf16>) -> tensor<16xi32> {
+  // CHECK: lm.head_argmax %{{.*}}, %{{.*}} : tensor<16x384xf32>, tensor<6144x384xbf16> -> tensor<16xi32>
+  %t = lm.head_argmax %x, %w
+      : tensor<16x384xf32>, tensor<6144x384xbf16> -> tensor<16xi32>
+  return %t : tensor<16xi32>
+}
+
+// CHECK-LABEL: func.func @last_position(
+func.func @last_position(%start: tensor<1xi32>, %count: tensor<1xi32>) -> tensor<1xi32> {
+  // CHECK: lm.last_position %{{.*}}, %{{.*}}
+  %p = lm.last_position %start, %count
+  return %p : tensor<1xi32>
+}
