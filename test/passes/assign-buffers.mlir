@@ -1,5 +1,5 @@
 // RUN: qopt %s --plan-assign-buffers | FileCheck %s
-// RUN: qopt %s --plan-assign-buffers=report -o /dev/null 2>&1 \
+// RUN: qopt %s --plan-assign-buffers=report 2>&1 >/dev/null \
 // RUN:   | FileCheck %s --check-prefix=REPORT
 
 // REPORT: remark: plan-assign-buffers: 320 bytes of arena

@@ -1,5 +1,5 @@
 // RUN: qopt %s --lm-fuse-delta-inputs | FileCheck %s
-// RUN: qopt %s --lm-fuse-delta-inputs=report -o /dev/null 2>&1 \
+// RUN: qopt %s --lm-fuse-delta-inputs=report 2>&1 >/dev/null \
 // RUN:   | FileCheck %s --check-prefix=REPORT
 
 // REPORT: remark: lm-fuse-delta-inputs: 1 delta layers fused

@@ -1,5 +1,5 @@
 // RUN: qopt %s --lm-fuse-dequant-linear --canonicalize | FileCheck %s
-// RUN: qopt %s --lm-fuse-dequant-linear=report -o /dev/null 2>&1 \
+// RUN: qopt %s --lm-fuse-dequant-linear=report 2>&1 >/dev/null \
 // RUN:   | FileCheck %s --check-prefix=REPORT
 
 // REPORT: remark: lm-fuse-dequant-linear: 4 linear layers read a packed weight

@@ -1,5 +1,5 @@
 // RUN: qopt %s --lm-fuse-gated-mlp | FileCheck %s
-// RUN: qopt %s --lm-fuse-gated-mlp=report -o /dev/null 2>&1 \
+// RUN: qopt %s --lm-fuse-gated-mlp=report 2>&1 >/dev/null \
 // RUN:   | FileCheck %s --check-prefix=REPORT
 
 // REPORT: remark: lm-fuse-gated-mlp: 2 gated layers fused

@@ -1,5 +1,5 @@
 // RUN: qopt %s --lm-fuse-head-argmax | FileCheck %s
-// RUN: qopt %s --lm-fuse-head-argmax=report -o /dev/null 2>&1 \
+// RUN: qopt %s --lm-fuse-head-argmax=report 2>&1 >/dev/null \
 // RUN:   | FileCheck %s --check-prefix=REPORT
 
 // REPORT: remark: lm-fuse-head-argmax: 1 heads write no logits

@@ -1,5 +1,5 @@
 // RUN: qopt %s --lm-fuse-norm-linear | FileCheck %s
-// RUN: qopt %s --lm-fuse-norm-linear=report -o /dev/null 2>&1 \
+// RUN: qopt %s --lm-fuse-norm-linear=report 2>&1 >/dev/null \
 // RUN:   | FileCheck %s --check-prefix=REPORT
 
 // REPORT: remark: lm-fuse-norm-linear: 3 layers normalize their input

@@ -1,5 +1,5 @@
 // RUN: qopt %s --lm-fuse-projections | FileCheck %s
-// RUN: qopt %s --lm-fuse-projections=report -o /dev/null 2>&1 \
+// RUN: qopt %s --lm-fuse-projections=report 2>&1 >/dev/null \
 // RUN:   | FileCheck %s --check-prefix=REPORT
 
 // REPORT: remark: lm-fuse-projections: 6 linear layers share a launch

@@ -1,5 +1,5 @@
 // RUN: qopt %s --lm-fuse-residual | FileCheck %s
-// RUN: qopt %s --lm-fuse-residual=report -o /dev/null 2>&1 \
+// RUN: qopt %s --lm-fuse-residual=report 2>&1 >/dev/null \
 // RUN:   | FileCheck %s --check-prefix=REPORT
 
 // REPORT: remark: lm-fuse-residual: 3 layers add a residual

@@ -1,5 +1,5 @@
 // RUN: qopt %s --lm-hoist-last-row --canonicalize | FileCheck %s
-// RUN: qopt %s --lm-hoist-last-row=report -o /dev/null 2>&1 \
+// RUN: qopt %s --lm-hoist-last-row=report 2>&1 >/dev/null \
 // RUN:   | FileCheck %s --check-prefix=REPORT
 
 // REPORT: remark: lm-hoist-last-row: 5 ops compute one row
