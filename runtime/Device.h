@@ -12,6 +12,7 @@
 #ifndef TANDEM_RUNTIME_DEVICE_H
 #define TANDEM_RUNTIME_DEVICE_H
 
+#include "runtime/RoundLoop.h"
 #include "runtime/Status.h"
 
 #include <cstddef>
@@ -38,6 +39,9 @@ public:
   /// Waits for all work and copies the start of port \p port to \p data, which
   /// is at most as large as the port. Errors of programs also arrive here.
   virtual Status read(uint32_t port, std::span<std::byte> data) = 0;
+
+  /// How the device runs the rounds of a text by itself; null when it cannot.
+  virtual RoundLoop *roundLoop() { return nullptr; }
 };
 
 } // namespace tandem

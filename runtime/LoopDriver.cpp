@@ -67,6 +67,11 @@ StatusOr<uint32_t> LoopDriver::readCount(uint32_t port, uint32_t low,
 Status LoopDriver::readTokens(uint32_t port, std::span<uint32_t> tokens,
                               uint64_t position) {
   TANDEM_RETURN_IF_ERROR(device.read(port, std::as_writable_bytes(tokens)));
+  return checkTokens(tokens, position);
+}
+
+Status LoopDriver::checkTokens(std::span<const uint32_t> tokens,
+                               uint64_t position) const {
   for (size_t index = 0; index < tokens.size(); ++index)
     if (tokens[index] >= tables->vocabulary())
       return invalidFile("no token at position ", position + index,

@@ -41,6 +41,8 @@ public:
   /// Runs the program \p index of the loop, which is not negative.
   Status run(int32_t index);
   Status reset() { return device.reset(); }
+  /// As Device::roundLoop.
+  RoundLoop *roundLoop() { return device.roundLoop(); }
 
   Status writeCount(uint32_t port, uint32_t value);
   Status writeTokens(uint32_t port, std::span<const uint32_t> tokens);
@@ -54,6 +56,8 @@ public:
   /// that its logits are not numbers.
   Status readTokens(uint32_t port, std::span<uint32_t> tokens,
                     uint64_t position);
+  /// Checks tokens that were read in another way.
+  Status checkTokens(std::span<const uint32_t> tokens, uint64_t position) const;
   /// The same for drafts, which may be any numbers.
   Status readRawTokens(uint32_t port, std::span<uint32_t> tokens) {
     return device.read(port, std::as_writable_bytes(tokens));

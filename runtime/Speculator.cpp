@@ -299,6 +299,49 @@ StatusOr<uint32_t> Speculator::plainRound(uint64_t position, Text &text) {
   return uint32_t(1);
 }
 
+/// Takes a round that the device has run.
+StatusOr<uint32_t> Speculator::deviceRound(uint64_t position, Text &text) {
+  uint32_t anchor = text.result.ids.back();
+  TANDEM_ASSIGN_OR_RETURN(std::span<const uint32_t> tokens,
+                          text.rounds->next());
+  if (tokens.empty())
+    return invalidFile("the rounds on the device ended at position ", position,
+                       ", before the text");
+  TANDEM_RETURN_IF_ERROR(driver.checkTokens(tokens, position));
+  std::copy(tokens.begin(), tokens.end(), round.begin());
+  if (text.drafted)
+    contextRows = cached.size();
+  pendingFeatures = text.drafted;
+  cached.push_back(anchor);
+  cached.insert(cached.end(), tokens.begin(), tokens.end() - 1);
+  return uint32_t(tokens.size());
+}
+
+StatusOr<uint32_t> Speculator::oneRound(uint64_t position, Text &text) {
+  if (text.rounds)
+    return deviceRound(position, text);
+  return text.drafted ? draftRound(position, text) : plainRound(position, text);
+}
+
+Status Speculator::startRounds(Text &text) {
+  text.rounds = text.decider ? nullptr : driver.roundLoop();
+  if (!text.rounds)
+    return Status();
+  return text.rounds->start(text.drafted,
+                            text.budget - uint32_t(text.result.ids.size()),
+                            text.options.ignoreStopTokens);
+}
+
+Status Speculator::stopRounds(Text &text) {
+  if (!text.rounds)
+    return Status();
+  TANDEM_ASSIGN_OR_RETURN(uint32_t surplus, text.rounds->stop());
+  // Rounds behind the end of the text cannot be taken back.
+  if (surplus > 0)
+    cached.clear();
+  return Status();
+}
+
 StatusOr<Generation> Speculator::write(std::span<const uint32_t> prompt,
                                        Text &text) {
   Clock::time_point begin = Clock::now();
@@ -310,11 +353,11 @@ StatusOr<Generation> Speculator::write(std::span<const uint32_t> prompt,
     emit(std::span(round).first(1), text);
 
   begin = Clock::now();
+  if (!text.ended)
+    TANDEM_RETURN_IF_ERROR(startRounds(text));
   while (!text.ended) {
     uint64_t position = prompt.size() + text.result.ids.size();
-    TANDEM_ASSIGN_OR_RETURN(uint32_t decided, text.drafted
-                                                  ? draftRound(position, text)
-                                                  : plainRound(position, text));
+    TANDEM_ASSIGN_OR_RETURN(uint32_t decided, oneRound(position, text));
     uint32_t taken = emit(std::span(round).first(decided), text);
     if (text.drafted)
       text.result.acceptLengths.push_back(taken);
@@ -358,6 +401,7 @@ StatusOr<Generation> Speculator::generate(std::span<const uint32_t> prompt,
             .budget = std::min(options.maxNewTokens, room),
             .drafted = options.useDrafter && driver.hasDrafter(),
             .decider = std::nullopt,
+            .rounds = nullptr,
             .sink = sink};
   // An answer of no tokens still checks its prompt.
   if (text.budget == 0 && !options.promptLogprobs)
@@ -374,6 +418,9 @@ StatusOr<Generation> Speculator::generate(std::span<const uint32_t> prompt,
   }
 
   StatusOr<Generation> result = write(prompt, text);
+  Status stopped = stopRounds(text);
+  if (result.isOk() && !stopped.isOk())
+    result = stopped;
   // Nobody knows what a program that failed left behind.
   if (!result.isOk())
     cached.clear();

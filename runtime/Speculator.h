@@ -124,6 +124,8 @@ private:
     bool drafted;
     /// Decides on the host; none when the programs decide.
     std::optional<BlockSampler> decider;
+    /// Runs the rounds; null when the host does.
+    RoundLoop *rounds = nullptr;
     bool ended = false;
     TokenSink &sink;
   };
@@ -142,6 +144,10 @@ private:
   /// leaves them in `round`.
   StatusOr<uint32_t> draftRound(uint64_t position, Text &text);
   StatusOr<uint32_t> plainRound(uint64_t position, Text &text);
+  StatusOr<uint32_t> deviceRound(uint64_t position, Text &text);
+  StatusOr<uint32_t> oneRound(uint64_t position, Text &text);
+  Status startRounds(Text &text);
+  Status stopRounds(Text &text);
   StatusOr<uint32_t> decideBlock(uint64_t position, Text &text);
   /// Takes tokens over into the text until it ends; returns how many.
   uint32_t emit(std::span<const uint32_t> tokens, Text &text) const;
