@@ -67,6 +67,13 @@ CudaDevice::create(const Artifact &artifact, const CudaOptions &options) {
   device->resolve(artifact);
   TANDEM_RETURN_IF_ERROR(device->checkParameters());
   TANDEM_RETURN_IF_ERROR(device->buildGraphs());
+  if (root.loop() && options.loopOnDevice) {
+    // The host can do it, too.
+    auto loop = device->buildLoop(artifact);
+    device->whyNoLoop = loop.status();
+    if (loop.isOk())
+      device->loop = std::move(*loop);
+  }
   TANDEM_RETURN_IF_ERROR(device->reset());
   TANDEM_RETURN_IF_ERROR(device->loadWeights(artifact, options));
   return device;
@@ -240,6 +247,27 @@ cuda::KernelLaunch CudaDevice::resolved(const Launch &launch) const {
               .subspan(launch.firstParameter, launch.parameterCount)};
 }
 
+Status CudaDevice::addProgram(cuda::GraphChain &chain, uint32_t program) const {
+  for (size_t index = programs[program].begin; index < programs[program].end;
+       ++index)
+    TANDEM_RETURN_IF_ERROR(
+        chain.addKernel(resolved(launches[index]), launches[index].location));
+  return Status();
+}
+
+StatusOr<std::unique_ptr<cuda::CudaLoop>>
+CudaDevice::buildLoop(const Artifact &artifact) {
+  if (!cuda::canRepeat(*api))
+    return failure(StatusCode::Unsupported, "the driver is for CUDA ",
+                   cuda::cudaVersionText(api->driverVersion()),
+                   ", loops on the device came with 12.4");
+  return cuda::CudaLoop::create(
+      *api, *context, stream.get(), artifact, *ports,
+      [this](cuda::GraphChain &chain, uint32_t program) {
+        return addProgram(chain, program);
+      });
+}
+
 Status CudaDevice::buildGraphs() {
   for (uint32_t index = 0; index < programs.size(); ++index) {
     Program &program = programs[index];
@@ -247,9 +275,7 @@ Status CudaDevice::buildGraphs() {
       continue;
     TANDEM_ASSIGN_OR_RETURN(cuda::OwnedGraph graph, cuda::createGraph(*api));
     cuda::GraphChain chain(*api, graph.get());
-    for (size_t launch = program.begin; launch < program.end; ++launch)
-      TANDEM_RETURN_IF_ERROR(chain.addKernel(resolved(launches[launch]),
-                                             launches[launch].location));
+    TANDEM_RETURN_IF_ERROR(addProgram(chain, index));
     TANDEM_ASSIGN_OR_RETURN(
         program.exec,
         cuda::instantiate(*api, graph.get(), stream.get(),

@@ -17,6 +17,7 @@
 #include "runtime/Device.h"
 #include "runtime/cuda/CudaContext.h"
 #include "runtime/cuda/CudaGraph.h"
+#include "runtime/cuda/CudaLoop.h"
 #include "runtime/cuda/CudaModules.h"
 #include "runtime/cuda/CudaPorts.h"
 
@@ -30,6 +31,8 @@ namespace tandem {
 struct CudaOptions {
   /// Which GPU: 0 for `cuda:0`.
   unsigned ordinal = 0;
+  /// Whether the device runs the rounds of a text by itself, if it can.
+  bool loopOnDevice = true;
   /// Told how many bytes of the weights are on the device while they go there.
   std::function<void(uint64_t done, uint64_t total)> progress;
 };
@@ -49,6 +52,11 @@ public:
   Status run(uint32_t program) override;
   Status write(uint32_t port, std::span<const std::byte> data) override;
   Status read(uint32_t port, std::span<std::byte> data) override;
+  RoundLoop *roundLoop() override { return loop.get(); }
+
+  /// Why there is no roundLoop(); success when there is one, or when the
+  /// artefact has no loop or it was not asked for.
+  const Status &loopProblem() const { return whyNoLoop; }
 
   /// "NVIDIA A10G".
   const std::string &name() const { return context->name(); }
@@ -96,7 +104,9 @@ private:
   Status loadWeights(const Artifact &artifact, const CudaOptions &options);
   void resolve(const Artifact &artifact);
   Status checkParameters() const;
+  Status addProgram(cuda::GraphChain &chain, uint32_t program) const;
   Status buildGraphs();
+  StatusOr<std::unique_ptr<cuda::CudaLoop>> buildLoop(const Artifact &artifact);
   cuda::DevicePointer address(const Artifact &artifact,
                               const artifact::Operand &operand) const;
   cuda::KernelLaunch resolved(const Launch &launch) const;
@@ -124,6 +134,8 @@ private:
   std::vector<Launch> launches;
   /// By program index.
   std::vector<Program> programs;
+  std::unique_ptr<cuda::CudaLoop> loop;
+  Status whyNoLoop;
   /// The program that ran last; none yet when negative.
   int64_t lastProgram = -1;
 };

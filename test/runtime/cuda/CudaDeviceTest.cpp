@@ -17,6 +17,7 @@ protected:
   void TearDown() override {
     EXPECT_EQ(fake->liveObjects, 0u);
     EXPECT_EQ(fake->allocatedBytes, 0u);
+    fakeDriver(/*reset=*/true);
   }
 
   /// Why there is no device for \p spec; "" when there is one.

@@ -1,5 +1,6 @@
 //===- FakeKernels.cpp - The kernels of TestPtx.cpp, for the fake driver --===//
 
+#include "runtime/cuda/LoopKernel.h"
 #include "test/runtime/cuda/FakeCuda.h"
 #include "test/runtime/cuda/TestPtx.h"
 
@@ -138,6 +139,29 @@ void step(const FakeLaunch &launch) {
   *args.ints(1) += 1;
 }
 
+/// As LoopKernel.cpp has it in PTX.
+void endRound(const FakeLaunch &launch) {
+  auto *control = launch.memory<cuda::LoopControl>(2);
+  auto *mailbox = launch.memory<cuda::LoopMailbox>(3);
+  auto *count = launch.memory<uint32_t>(0);
+  auto *counts = launch.memory<uint32_t>(4, control->rounds + 1);
+  bool ended = *count < 1 || *count > control->block;
+  uint32_t live = ended ? 0 : *count;
+  auto *tokens = launch.memory<uint32_t>(1, live);
+  auto *log = launch.memory<uint32_t>(5, control->tokens + live);
+  auto *stops = reinterpret_cast<const uint32_t *>(control + 1);
+  for (uint32_t index = 0; index < live; ++index) {
+    log[control->tokens + index] = tokens[index];
+    ended |= tokens[index] >= control->vocabulary ||
+             std::count(stops, stops + control->stopTokens, tokens[index]);
+  }
+  counts[control->rounds++] = *count;
+  control->tokens += live;
+  mailbox->progress = uint64_t(control->tokens) << 32 | control->rounds;
+  ended |= control->tokens >= control->budget || mailbox->stop != 0;
+  FakeLaunch::setCondition(launch.parameters[6], !ended);
+}
+
 } // namespace
 
 const std::map<std::string, FakeKernel> &fakeKernels() {
@@ -153,7 +177,8 @@ const std::map<std::string, FakeKernel> &fakeKernels() {
       {"verify_badly", {verifyBadly, sizesFor(3)}},
       {"accept", {accept, sizesFor(6)}},
       {"accept_badly", {acceptBadly, sizesFor(6)}},
-      {"step", {step, sizesFor(4)}}};
+      {"step", {step, sizesFor(4)}},
+      {cuda::loopKernelName, {endRound, std::vector<uint32_t>(7, 8)}}};
   return kernels;
 }
 
