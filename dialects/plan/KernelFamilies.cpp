@@ -95,6 +95,30 @@ constexpr StringLiteral kConcatTokens[] = {"left", "right"};
 //   -> accepted, anchor, next start, context start [1] i32 each   [1]
 // outputs may be the memory of inputs: everything is read before it is written
 constexpr StringLiteral kCopy[] = {"bytes"};
+// x [R, columns], weights (as of linear) of widths[j] outputs each, then the
+// norm weight (vector of columns) if norm, then the residual [R, widths[0]] if
+// residual -> [R, widths[j]] each, or only [R, widths[0]] if gated
+//   [tiles of 16 outputs: those of the first weight, those of the second ...;
+//   gated: those of the first]
+constexpr StringLiteral kFusedLinear[] = {"columns",  "element", "eps",
+                                          "gated",    "norm",    "offset",
+                                          "residual", "widths"};
+// The same with weights as of quant_linear.
+constexpr StringLiteral kFusedQuantLinear[] = {
+    "bits", "columns", "eps",      "gated", "group",
+    "norm", "offset",  "residual", "scale", "widths"};
+// x [R, channels], decay and beta inputs [R, heads], w (taps), a_log, dt_bias
+// (vectors of heads), accepted [1] i32 -> query, key [R, key_heads * key_dim],
+// value [R, channels - 2 * key_heads * key_dim], decay, beta [R, heads], cache
+//   [2 * key_heads, then tiles of 16 values, then 1]; cache as of short_conv
+constexpr StringLiteral kDeltaInputs[] = {"channels", "commit",  "eps",
+                                          "heads",    "key_dim", "key_heads",
+                                          "pending",  "taps"};
+// x [R, columns], w (interleaved) -> the largest logit [R, parts] f32 and its
+// token [R, parts] i32 of every part of kHeadPart outputs   [parts]
+constexpr StringLiteral kHeadArgmax[] = {"columns", "element", "outputs"};
+// logits [R, parts] f32, tokens [R, parts] i32 -> [R] i32   [1 per row]
+constexpr StringLiteral kArgmaxParts[] = {"parts"};
 
 // clang-format off
 constexpr ArrayRef<StringLiteral> kAny = kActivations, kMore = kLinearOptions;
@@ -114,6 +138,10 @@ const KernelSignature kSignatures[] = {
     {kMaskBlock, kAny, 1, 1},     {kUnmask, kAny, 2, 1},
     {kConcatTokens, kAny, 2, 1},  {{}, kAny, 3, 4}, // accept
     {kCopy, kAny, 1, 1},
+    {kFusedLinear, kMore, kVariadic, kVariadic},
+    {kFusedQuantLinear, kMore, kVariadic, kVariadic},
+    {kDeltaInputs, kAny, 7, 6},   {kHeadArgmax, kAny, 2, 2},
+    {kArgmaxParts, kAny, 2, 1},   {{}, kAny, 2, 1}, // last_position
 };
 // clang-format on
 static_assert(std::size(kSignatures) == getMaxEnumValForKernelFamily() + 1,

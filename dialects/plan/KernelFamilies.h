@@ -18,6 +18,9 @@ namespace tandem::plan {
 /// `#plan.interleaved_codes`, and number of keys in a tile of a key cache.
 inline constexpr int64_t kTile = 16;
 
+/// Outputs of a part of a head: what one item of head_argmax looks at.
+inline constexpr int64_t kHeadPart = 8 * kTile;
+
 /// Operands and parameters of a family.
 struct KernelSignature {
   /// Names of the parameters, sorted. `activations`, `element`, `result` and

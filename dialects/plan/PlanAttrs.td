@@ -31,7 +31,10 @@ def Plan_KernelFamily
         Plan_Family<"delta_save", 20>, Plan_Family<"argmax", 21>,
         Plan_Family<"mask_block", 22>, Plan_Family<"unmask", 23>,
         Plan_Family<"concat_tokens", 24>, Plan_Family<"accept", 25>,
-        Plan_Family<"copy", 26>
+        Plan_Family<"copy", 26>, Plan_Family<"fused_linear", 27>,
+        Plan_Family<"fused_quant_linear", 28>,
+        Plan_Family<"delta_inputs", 29>, Plan_Family<"head_argmax", 30>,
+        Plan_Family<"argmax_parts", 31>, Plan_Family<"last_position", 32>
       ]> {
   let cppNamespace = "::tandem::plan";
 }

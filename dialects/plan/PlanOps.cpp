@@ -82,7 +82,8 @@ static bool fitsParameter(StringRef name, Attribute value) {
   }
   // Sizes are positive; numbers that say "none" or "the first" may be zero.
   bool mayBeZero = name == "causal" || name == "commit" || name == "first" ||
-                   name == "mask_token" || name == "window";
+                   name == "mask_token" || name == "window" || name == "norm" ||
+                   name == "residual" || name == "gated";
   auto fitsSize = [&](int64_t size) {
     return size >= (mayBeZero ? 0 : 1) && size <= INT32_MAX;
   };

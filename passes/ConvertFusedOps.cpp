@@ -1,0 +1,170 @@
+//===- ConvertFusedOps.cpp - LmFusedOps.td to launches --------------------===//
+
+#include "passes/FunctionConverter.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace tandem;
+using plan::KernelFamily;
+
+static LogicalResult convertFusedLinear(FunctionConverter &c,
+                                        lm::FusedLinearOp op) {
+  int64_t columns = columnsOf(op.getInput());
+  std::optional<lm::GroupedAttr> quantization = op.getQuantization();
+  Launch launch{quantization ? KernelFamily::fused_quant_linear
+                             : KernelFamily::fused_linear};
+  launch.inputs = {c.memory(op.getInput())};
+
+  SmallVector<int64_t> widths;
+  for (auto [index, tensor] : llvm::enumerate(op.getWeights())) {
+    int64_t outputs = rowsOf(tensor);
+    widths.push_back(outputs);
+    FailureOr<Value> packed =
+        quantization
+            ? c.weight(op, {tensor, op.getScales()[index]},
+                       getCodePacking(
+                           *quantization, outputs, columns,
+                           tensorType(op.getScales()[index]).getElementType()))
+            : c.weight(op, tensor, getDensePacking(tensorType(tensor)));
+    if (failed(packed))
+      return failure();
+    launch.inputs.push_back(*packed);
+    if (index == 0 || !op.getGated())
+      launch.items = (index == 0 ? 0 : launch.items) +
+                     llvm::divideCeil(outputs, plan::kTile);
+  }
+  APFloat eps(0.0f), offset(0.0f);
+  if (Value tensor = op.getNormWeight()) {
+    FailureOr<Value> packed =
+        c.weight(op, tensor, plan::VectorAttr::get(op.getContext(), columns));
+    if (failed(packed))
+      return failure();
+    launch.inputs.push_back(*packed);
+    eps = op.getNorm()->getEps().getValue();
+    offset = op.getNorm()->getOffset().getValue();
+  }
+  if (Value residual = op.getResidual())
+    launch.inputs.push_back(c.memory(residual));
+
+  launch.parameters = {
+      c.number("columns", columns),
+      c.builder.getNamedAttr("widths", c.builder.getDenseI64ArrayAttr(widths)),
+      c.number("norm", op.getNormWeight() ? 1 : 0),
+      c.real("eps", eps),
+      c.real("offset", offset),
+      c.number("residual", op.getResidual() ? 1 : 0),
+      c.number("gated", op.getGated())};
+  if (quantization) {
+    launch.parameters.push_back(c.number("bits", quantization->getBits()));
+    launch.parameters.push_back(c.number("group", quantization->getGroup()));
+    launch.parameters.push_back(
+        c.type("scale", tensorType(op.getScales()[0]).getElementType()));
+  } else {
+    launch.parameters.push_back(
+        c.type("element", tensorType(op.getWeights()[0]).getElementType()));
+  }
+  for (Value result : op.getResults())
+    launch.outputs.push_back(c.createMemory(result));
+  launch.rows = rowsOf(op.getInput());
+  launch.count = c.count(op.getInput());
+  c.emit(op, std::move(launch));
+  return success();
+}
+
+static LogicalResult convertDeltaInputs(FunctionConverter &c,
+                                        lm::DeltaInputsOp op) {
+  lm::ConvCacheType type = op.getCache().getType();
+  int64_t heads = columnsOf(op.getDecay());
+  auto vector = plan::VectorAttr::get(op.getContext(), heads);
+  FailureOr<Value> taps = c.weight(
+      op, op.getWeight(),
+      plan::TapsAttr::get(op.getContext(), type.getTaps(), type.getChannels()));
+  FailureOr<Value> aLog = c.weight(op, op.getALog(), vector);
+  FailureOr<Value> dtBias = c.weight(op, op.getDtBias(), vector);
+  FailureOr<Value> cache = c.updateCache(op, op.getCache(), op.getResult());
+  if (failed(taps) || failed(aLog) || failed(dtBias) || failed(cache))
+    return failure();
+  auto keyDim = static_cast<int64_t>(op.getKeyDim());
+  int64_t keyHeads = columnsOf(op.getKey()) / keyDim;
+  Launch launch{KernelFamily::delta_inputs,
+                {c.number("channels", type.getChannels()),
+                 c.number("taps", type.getTaps()),
+                 c.number("pending", type.getPending()),
+                 c.number("commit", op.getCommit()), c.number("heads", heads),
+                 c.number("key_heads", keyHeads), c.number("key_dim", keyDim),
+                 c.real("eps", op.getEps())}};
+  launch.inputs = {c.memory(op.getInput()),
+                   c.memory(op.getDecayInput()),
+                   c.memory(op.getBetaInput()),
+                   *taps,
+                   *aLog,
+                   *dtBias,
+                   c.memory(op.getAccepted())};
+  for (Value result :
+       {op.getQuery(), op.getKey(), op.getValue(), op.getDecay(), op.getBeta()})
+    launch.outputs.push_back(c.createMemory(result));
+  launch.outputs.push_back(*cache);
+  launch.rows = rowsOf(op.getInput());
+  launch.count = op.getCount() ? c.memory(op.getCount()) : Value();
+  launch.items = 2 * keyHeads +
+                 llvm::divideCeil(columnsOf(op.getValue()), plan::kTile) + 1;
+  c.emit(op, std::move(launch));
+  return success();
+}
+
+/// Two launches: the largest logit of every part of the vocabulary, then the
+/// largest of those.
+static LogicalResult convertHeadArgmax(FunctionConverter &c,
+                                       lm::HeadArgmaxOp op) {
+  auto type = tensorType(op.getWeight());
+  FailureOr<Value> packed = c.weight(op, op.getWeight(), getDensePacking(type));
+  if (failed(packed))
+    return failure();
+  int64_t rows = rowsOf(op.getInput());
+  auto parts = static_cast<int64_t>(
+      llvm::divideCeil(type.getDimSize(0), plan::kHeadPart));
+  Value logits =
+      c.createBuffer(op.getLoc(), {rows, parts}, c.builder.getF32Type());
+  Value tokens =
+      c.createBuffer(op.getLoc(), {rows, parts}, c.builder.getI32Type());
+
+  Launch head{KernelFamily::head_argmax,
+              {c.number("outputs", type.getDimSize(0)),
+               c.number("columns", type.getDimSize(1)),
+               c.type("element", type.getElementType())}};
+  head.inputs = {c.memory(op.getInput()), *packed};
+  head.outputs = {logits, tokens};
+  head.rows = rows;
+  head.count = c.count(op.getInput());
+  head.items = parts;
+
+  Launch largest{KernelFamily::argmax_parts, {c.number("parts", parts)}};
+  largest.inputs = {logits, tokens};
+  largest.outputs = {c.createMemory(op.getResult())};
+  largest.rows = rows;
+  largest.count = head.count;
+  largest.perRow = true;
+  c.emit(op, std::move(head));
+  c.emit(op, std::move(largest));
+  return success();
+}
+
+static LogicalResult convertLastPosition(FunctionConverter &c,
+                                         lm::LastPositionOp op) {
+  Launch launch{KernelFamily::last_position};
+  launch.inputs = {c.memory(op.getStart()), c.memory(op.getCount())};
+  launch.outputs = {c.createMemory(op.getResult())};
+  c.emit(op, std::move(launch));
+  return success();
+}
+
+ConversionResult tandem::convertFusedOp(FunctionConverter &c, Operation *op) {
+  return llvm::TypeSwitch<Operation *, ConversionResult>(op)
+      .Case([&](lm::FusedLinearOp op) { return convertFusedLinear(c, op); })
+      .Case([&](lm::DeltaInputsOp op) { return convertDeltaInputs(c, op); })
+      .Case([&](lm::HeadArgmaxOp op) { return convertHeadArgmax(c, op); })
+      .Case([&](lm::LastPositionOp op) { return convertLastPosition(c, op); })
+      .Default([](Operation *) { return std::nullopt; });
+}

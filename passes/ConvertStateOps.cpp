@@ -1,0 +1,160 @@
+//===- ConvertStateOps.cpp - LmStateOps.td to launches ------------------===//
+
+#include "passes/FunctionConverter.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace tandem;
+using plan::KernelFamily;
+
+static LogicalResult convertRope(FunctionConverter &c, lm::RopeOp op) {
+  Value table = c.plan.getRopeTable(
+      op.getLoc(),
+      plan::RopeTableAttr::get(
+          op.getContext(), c.positions, op.getDims(),
+          c.builder.getF64FloatAttr(op.getTheta().convertToDouble())));
+  Launch launch{KernelFamily::rope,
+                {c.number("columns", columnsOf(op.getInput())),
+                 c.number("head_dim", op.getHeadDim()),
+                 c.number("dims", op.getDims()),
+                 c.number("positions", c.positions)}};
+  launch.inputs = {c.memory(op.getInput()), c.memory(op.getStart()), table};
+  launch.outputs = {c.createMemory(op.getResult())};
+  launch.rows = rowsOf(op.getInput());
+  launch.count = c.count(op.getInput());
+  launch.perRow = true;
+  c.emit(op, std::move(launch));
+  return success();
+}
+
+static LogicalResult convertCacheAppend(FunctionConverter &c,
+                                        lm::CacheAppendOp op) {
+  lm::KvCacheType type = op.getCache().getType();
+  FailureOr<Value> cache = c.updateCache(op, op.getCache(), op.getResult());
+  if (failed(cache))
+    return failure();
+  Launch launch{KernelFamily::cache_append,
+                {c.number("slots", llvm::alignTo(type.getSlots(), plan::kTile)),
+                 c.number("heads", type.getHeads()),
+                 c.number("dim", type.getDim())}};
+  launch.inputs = {c.memory(op.getKeys()), c.memory(op.getValues()),
+                   c.memory(op.getStart())};
+  launch.outputs = {*cache};
+  launch.rows = rowsOf(op.getKeys());
+  launch.count = op.getCount() ? c.memory(op.getCount()) : Value();
+  launch.items = type.getHeads();
+  c.emit(op, std::move(launch));
+  return success();
+}
+
+static LogicalResult convertAttention(FunctionConverter &c,
+                                      lm::AttentionOp op) {
+  lm::KvCacheType type = op.getCache().getType();
+  int64_t queryHeads = columnsOf(op.getQuery()) / type.getDim();
+  Launch launch{
+      KernelFamily::attention,
+      {c.number("slots", llvm::alignTo(type.getSlots(), plan::kTile)),
+       c.number("heads", type.getHeads()), c.number("dim", type.getDim()),
+       c.number("query_heads", queryHeads), c.number("causal", op.getCausal()),
+       c.number("window", op.getWindow().value_or(0)),
+       c.real("scale_by", op.getScale())}};
+  launch.inputs = {c.memory(op.getQuery()), c.memory(op.getCache()),
+                   c.memory(op.getStart())};
+  launch.outputs = {c.createMemory(op.getResult())};
+  launch.rows = rowsOf(op.getQuery());
+  launch.count = op.getCount() ? c.memory(op.getCount()) : Value();
+  launch.items = queryHeads;
+  launch.perRow = true;
+  c.emit(op, std::move(launch));
+  return success();
+}
+
+static LogicalResult convertShortConv(FunctionConverter &c,
+                                      lm::ShortConvOp op) {
+  lm::ConvCacheType type = op.getCache().getType();
+  FailureOr<Value> taps = c.weight(
+      op, op.getWeight(),
+      plan::TapsAttr::get(op.getContext(), type.getTaps(), type.getChannels()));
+  FailureOr<Value> cache = c.updateCache(op, op.getCache(), op.getResult());
+  if (failed(taps) || failed(cache))
+    return failure();
+  Launch launch{KernelFamily::short_conv,
+                {c.number("channels", type.getChannels()),
+                 c.number("taps", type.getTaps()),
+                 c.number("pending", type.getPending()),
+                 c.number("commit", op.getCommit())}};
+  launch.inputs = {c.memory(op.getInput()), *taps, c.memory(op.getAccepted())};
+  launch.outputs = {c.createMemory(op.getOutput()), *cache};
+  launch.rows = rowsOf(op.getInput());
+  launch.count = op.getCount() ? c.memory(op.getCount()) : Value();
+  launch.items = llvm::divideCeil(type.getChannels(), plan::kTile);
+  c.emit(op, std::move(launch));
+  return success();
+}
+
+static LogicalResult convertDeltaGate(FunctionConverter &c,
+                                      lm::DeltaGateOp op) {
+  int64_t columns = columnsOf(op.getInput());
+  auto packing = plan::VectorAttr::get(op.getContext(), columns);
+  FailureOr<Value> aLog = c.weight(op, op.getALog(), packing);
+  FailureOr<Value> dtBias = c.weight(op, op.getDtBias(), packing);
+  if (failed(aLog) || failed(dtBias))
+    return failure();
+  Launch launch{KernelFamily::delta_gate, {c.number("columns", columns)}};
+  launch.inputs = {c.memory(op.getInput()), *aLog, *dtBias};
+  launch.outputs = {c.createMemory(op.getResult())};
+  launch.rows = rowsOf(op.getInput());
+  launch.count = c.count(op.getInput());
+  launch.perRow = true;
+  c.emit(op, std::move(launch));
+  return success();
+}
+
+static LogicalResult convertGatedDelta(FunctionConverter &c,
+                                       lm::GatedDeltaOp op) {
+  lm::DeltaCacheType type = op.getCache().getType();
+  FailureOr<Value> cache = c.updateCache(op, op.getCache(), op.getResult());
+  if (failed(cache))
+    return failure();
+  SmallVector<NamedAttribute> sizes = {
+      c.number("heads", type.getHeads()),
+      c.number("key_heads", type.getKeyHeads()),
+      c.number("key_dim", type.getKeyDim()),
+      c.number("value_dim", type.getValueDim()),
+      c.number("pending", type.getPending())};
+  Launch launch{KernelFamily::gated_delta, sizes};
+  launch.parameters.push_back(c.number("commit", op.getCommit()));
+  launch.parameters.push_back(c.real("scale_by", op.getScale()));
+  launch.inputs = {c.memory(op.getQuery()), c.memory(op.getKey()),
+                   c.memory(op.getValue()), c.memory(op.getDecay()),
+                   c.memory(op.getBeta()),  c.memory(op.getAccepted())};
+  launch.outputs = {c.createMemory(op.getOutput()), *cache};
+  launch.rows = rowsOf(op.getQuery());
+  launch.count = op.getCount() ? c.memory(op.getCount()) : Value();
+  launch.items =
+      type.getHeads() * llvm::divideCeil(type.getValueDim(), plan::kTile);
+  Launch save{KernelFamily::delta_save, sizes};
+  save.inputs = {c.memory(op.getKey()), c.memory(op.getValue()),
+                 c.memory(op.getDecay()), c.memory(op.getBeta())};
+  save.outputs = {*cache};
+  save.rows = launch.rows;
+  save.count = launch.count;
+  save.perRow = true;
+  c.emit(op, std::move(launch));
+  if (!op.getCommit())
+    c.emit(op, std::move(save));
+  return success();
+}
+
+ConversionResult tandem::convertStateOp(FunctionConverter &c, Operation *op) {
+  return llvm::TypeSwitch<Operation *, ConversionResult>(op)
+      .Case([&](lm::RopeOp op) { return convertRope(c, op); })
+      .Case([&](lm::CacheAppendOp op) { return convertCacheAppend(c, op); })
+      .Case([&](lm::AttentionOp op) { return convertAttention(c, op); })
+      .Case([&](lm::ShortConvOp op) { return convertShortConv(c, op); })
+      .Case([&](lm::DeltaGateOp op) { return convertDeltaGate(c, op); })
+      .Case([&](lm::GatedDeltaOp op) { return convertGatedDelta(c, op); })
+      .Default([](Operation *) { return std::nullopt; });
+}
