@@ -98,6 +98,16 @@ llvm::Error KernelSpec::verify() const {
       return makeError(name,
                        "expects positive widths, but got " + Twine(width));
 
+  // Absent: f32.
+  for (const char *parameter : {"activations", "result"}) {
+    auto found = kinds.find(parameter);
+    if (found != kinds.end() && found->second != FloatKind::F32)
+      return makeError(name,
+                       Twine("expects f32 as ") + parameter +
+                           " on a processor, but got " +
+                           (found->second == FloatKind::BF16 ? "bf16" : "f16"));
+  }
+
   auto divides = [&](StringRef divisor, StringRef whole) -> llvm::Error {
     if (getInt(whole) % getInt(divisor) == 0)
       return llvm::Error::success();

@@ -119,6 +119,8 @@ TEST_F(CpuCompiler, wrongParameters) {
       {"plan.kernel @k quant_linear {bits = 3 : i64, columns = 4 : i64, "
        "group = 4 : i64, outputs = 4 : i64, scale = bf16}",
        "kernel 'k': expects 4 or 8 bits, but got 3"},
+      {"plan.kernel @k silu {activations = bf16, columns = 4 : i64}",
+       "kernel 'k': expects f32 as activations on a processor, but got bf16"},
   };
   for (auto [text, message] : cases) {
     auto image = compile(text);
