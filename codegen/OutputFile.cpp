@@ -2,6 +2,7 @@
 
 #include "codegen/OutputFile.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -9,6 +10,7 @@
 #include "llvm/Support/Signals.h"
 
 #include <cerrno>
+#include <csignal>
 #include <ctime>
 #include <fcntl.h>
 #include <random>
@@ -51,6 +53,19 @@ static void removeStaleFiles(StringRef folder) {
       unlink(it->path().c_str());
     close(file);
   }
+}
+
+/// Removes \p path when a signal ends the process. LLVM's handlers also take
+/// over signals that are ignored, as under nohup; those stay ignored.
+static void removeOnSignal(StringRef path) {
+  constexpr int signals[] = {SIGHUP, SIGINT, SIGTERM, SIGUSR2};
+  struct sigaction before[std::size(signals)];
+  for (auto [number, action] : zip_equal(signals, before))
+    sigaction(number, nullptr, &action);
+  sys::RemoveFileOnSignal(path);
+  for (auto [number, action] : zip_equal(signals, before))
+    if (action.sa_handler == SIG_IGN)
+      sigaction(number, &action, nullptr);
 }
 
 OutputFile::OutputFile(StringRef path, std::string temporary, int file)
@@ -96,7 +111,7 @@ Expected<OutputFile> OutputFile::create(StringRef path) {
       continue;
     if (file < 0)
       return errorAt(path, lastError());
-    sys::RemoveFileOnSignal(temporary);
+    removeOnSignal(temporary);
     flock(file, LOCK_EX | LOCK_NB);
     return OutputFile(path, temporary.str().str(), file);
   }

@@ -32,6 +32,11 @@ static std::string toText(Location location) {
       .Default([](LocationAttr) { return std::string(); });
 }
 
+static std::string toText(Diagnostic &diagnostic) {
+  std::string place = toText(diagnostic.getLocation());
+  return place.empty() ? diagnostic.str() : place + ": " + diagnostic.str();
+}
+
 Diagnostics::Diagnostics(MLIRContext &context, Progress &progress)
     : progress(progress),
       handler(&context, [this](Diagnostic &diagnostic) { print(diagnostic); }) {
@@ -64,11 +69,11 @@ void Diagnostics::print(Diagnostic &diagnostic) {
     // What a pass has to say to those who work on it.
     return;
   }
-  std::string place = toText(diagnostic.getLocation());
-  print(severity,
-        place.empty() ? diagnostic.str() : place + ": " + diagnostic.str());
+  std::string text = toText(diagnostic);
+  // All of a message on one line.
   for (Diagnostic &note : diagnostic.getNotes())
-    print(note);
+    text += " (" + toText(note) + ")";
+  print(severity, text);
 }
 
 LogicalResult Diagnostics::report(llvm::Error error) {
