@@ -38,10 +38,13 @@ StatusOr<Speculator> Speculator::create(const Artifact &artifact,
 Speculator::Speculator(LoopDriver loopDriver)
     : driver(std::move(loopDriver)), round(driver.loop().block()) {}
 
-bool Speculator::isStopToken(uint32_t token) const {
+bool Speculator::isStopToken(uint32_t token,
+                             const GenerateOptions &options) const {
   const auto *stops = driver.loop().stop_tokens();
-  return stops &&
-         std::find(stops->begin(), stops->end(), token) != stops->end();
+  bool ends = stops && !options.ignoreStopTokens &&
+              std::find(stops->begin(), stops->end(), token) != stops->end();
+  return ends || std::find(options.stopTokens.begin(), options.stopTokens.end(),
+                           token) != options.stopTokens.end();
 }
 
 uint32_t Speculator::emit(std::span<const uint32_t> tokens, Text &text) const {
@@ -51,7 +54,7 @@ uint32_t Speculator::emit(std::span<const uint32_t> tokens, Text &text) const {
     if (text.ended)
       break;
     text.result.ids.push_back(token);
-    bool stops = !text.options.ignoreStopTokens && isStopToken(token);
+    bool stops = isStopToken(token, text.options);
     if (!stops && text.options.logprobs)
       text.sink.logprobs(computeLogprobs(
           std::span(logits).subspan(size_t(taken) * vocabulary, vocabulary),
@@ -385,17 +388,22 @@ Status Speculator::checkOptions(const GenerateOptions &options) const {
   return Status();
 }
 
-StatusOr<Generation> Speculator::generate(std::span<const uint32_t> prompt,
-                                          const GenerateOptions &options,
-                                          TokenSink &sink) {
+Status Speculator::checkPrompt(std::span<const uint32_t> prompt) const {
   uint32_t context = driver.loop().max_context();
   TANDEM_RETURN_IF_ERROR(driver.checkIds("the prompt", prompt));
-  TANDEM_RETURN_IF_ERROR(checkOptions(options));
   if (prompt.size() >= context)
     return invalidArgument("the prompt has ", prompt.size(),
                            " tokens, prompt and answer together can have ",
                            context);
-  auto room = uint32_t(context - prompt.size());
+  return Status();
+}
+
+StatusOr<Generation> Speculator::generate(std::span<const uint32_t> prompt,
+                                          const GenerateOptions &options,
+                                          TokenSink &sink) {
+  TANDEM_RETURN_IF_ERROR(checkPrompt(prompt));
+  TANDEM_RETURN_IF_ERROR(checkOptions(options));
+  auto room = uint32_t(driver.loop().max_context() - prompt.size());
   Text text{.result = {},
             .options = options,
             .budget = std::min(options.maxNewTokens, room),
@@ -412,8 +420,11 @@ StatusOr<Generation> Speculator::generate(std::span<const uint32_t> prompt,
   if (text.drafted)
     text.result.acceptLengths.reserve(expected);
   if (options.sampling || options.logprobs || options.promptLogprobs) {
+    // The likeliest tokens need no draft but the likeliest.
     text.decider.emplace(options.sampling.value_or(SamplingOptions::greedy()),
-                         options.drafts, driver.loop().vocabulary());
+                         options.sampling ? options.drafts
+                                          : DraftChoice::Likeliest,
+                         driver.loop().vocabulary());
     text.decider->start(prompt);
   }
 

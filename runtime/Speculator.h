@@ -52,6 +52,8 @@ struct GenerateOptions {
   uint32_t maxNewTokens = 128;
   /// Stop tokens are tokens like all others.
   bool ignoreStopTokens = false;
+  /// Tokens that end the text besides those of the artefact, in any case.
+  std::vector<uint32_t> stopTokens = {};
   /// Whether the drafter, if there is one, takes part.
   bool useDrafter = true;
   /// How tokens are chosen; has passed checkSampling. None: the likeliest.
@@ -109,6 +111,9 @@ public:
                                 const GenerateOptions &options,
                                 TokenSink &sink);
 
+  /// Whether generate() takes \p prompt.
+  Status checkPrompt(std::span<const uint32_t> prompt) const;
+
   bool hasDrafter() const { return driver.hasDrafter(); }
   /// Whether tokens can be sampled and have log probabilities.
   bool canSample() const { return driver.loop().prefill_logits() >= 0; }
@@ -151,7 +156,7 @@ private:
   StatusOr<uint32_t> decideBlock(uint64_t position, Text &text);
   /// Takes tokens over into the text until it ends; returns how many.
   uint32_t emit(std::span<const uint32_t> tokens, Text &text) const;
-  bool isStopToken(uint32_t token) const;
+  bool isStopToken(uint32_t token, const GenerateOptions &options) const;
   std::span<float> rowsOf(std::vector<float> &buffer, size_t count) const;
 
   LoopDriver driver;
