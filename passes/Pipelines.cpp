@@ -9,51 +9,115 @@
 using namespace mlir;
 using namespace tandem;
 
+ArrayRef<StringLiteral> tandem::getOptionalPasses() {
+  static constexpr StringLiteral passes[] = {
+      "lm-hoist-last-row",   "lm-fuse-gated-mlp", "lm-fuse-projections",
+      "lm-fuse-norm-linear", "lm-fuse-residual",  "lm-fuse-delta-inputs",
+      "lm-fuse-head-argmax",
+  };
+  return passes;
+}
+
+/// Adds `pass` unless it is left out.
+static void addOptionalPass(OpPassManager &manager,
+                            const PipelineOptions &options,
+                            std::unique_ptr<Pass> pass) {
+  if (!llvm::is_contained(options.disabledPasses, pass->getArgument()))
+    manager.addPass(std::move(pass));
+}
+
+/// Whether the fused families have kernels.
+static bool hasFusedKernels(const PipelineOptions &options) {
+  return !StringRef(options.arch).starts_with("sm_");
+}
+
 void tandem::buildImportPipeline(OpPassManager &manager) {
   manager.addPass(createVerifyImportPass());
 }
 
-void tandem::buildFusionPipeline(OpPassManager &manager) {
+void tandem::buildFusionPipeline(OpPassManager &manager,
+                                 const PipelineOptions &options) {
+  // No processor has a kernel that only dequantizes.
   manager.addPass(createFuseDequantLinearPass());
   manager.addPass(createCSEPass());
+  if (hasFusedKernels(options)) {
+    // Layers are told apart by their readers, so the row that is used is found
+    // first; a gate and its partner are found before they are projections.
+    addOptionalPass(manager, options, createHoistLastRowPass());
+    addOptionalPass(manager, options, createFuseGatedMlpPass());
+    addOptionalPass(manager, options, createFuseProjectionsPass());
+    addOptionalPass(manager, options, createFuseNormLinearPass());
+    addOptionalPass(manager, options, createFuseResidualPass());
+    addOptionalPass(manager, options, createFuseDeltaInputsPass());
+  }
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createVerifyImportPass());
 }
 
-void tandem::buildLoweringPipeline(OpPassManager &manager) {
+void tandem::buildLoweringPipeline(OpPassManager &manager,
+                                   const PipelineOptions &options) {
   manager.addPass(createLowerDenoisePass());
   manager.addPass(createLowerSlidingWindowPass());
   manager.addPass(createCSEPass());
   manager.addPass(createCanonicalizerPass());
+  if (hasFusedKernels(options))
+    addOptionalPass(manager, options, createFuseHeadArgmaxPass());
   manager.addPass(createLowerSpeculatePass());
 }
 
-void tandem::buildPlanPipeline(OpPassManager &manager, StringRef arch) {
-  ConvertLmToPlanPassOptions options;
-  options.arch = arch.str();
-  manager.addPass(createConvertLmToPlanPass(options));
+void tandem::buildPlanPipeline(OpPassManager &manager,
+                               const PipelineOptions &options) {
+  ConvertLmToPlanPassOptions conversion;
+  conversion.arch = options.arch;
+  manager.addPass(createConvertLmToPlanPass(conversion));
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createAssignBuffersPass());
   manager.addPass(createVerifyPlanPass());
 }
 
+//===----------------------------------------------------------------------===//
+// For qopt
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The options on the command line of qopt.
+struct CommandLine : PassPipelineOptions<CommandLine> {
+  Option<std::string> arch{*this, "arch", llvm::cl::init("native"),
+                           llvm::cl::desc("Processor the plan is for")};
+  ListOption<std::string> disable{
+      *this, "disable", llvm::cl::desc("Flags of passes to leave out")};
+
+  PipelineOptions get() const {
+    return {arch, std::vector<std::string>(disable.begin(), disable.end())};
+  }
+};
+} // namespace
+
 void tandem::registerPipelines() {
   PassPipelineRegistration<>("tandem-import-pipeline",
                              "Verify what the import made",
                              buildImportPipeline);
-  PassPipelineRegistration<>("tandem-fusion-pipeline", "Fuse ops of lm",
-                             buildFusionPipeline);
-  PassPipelineRegistration<>("tandem-lowering-pipeline",
-                             "Lower diffusion steps, windows and the loop",
-                             buildLoweringPipeline);
-  PassPipelineRegistration<>(
+  PassPipelineRegistration<CommandLine>(
+      "tandem-fusion-pipeline", "Fuse ops of lm",
+      [](OpPassManager &manager, const CommandLine &options) {
+        buildFusionPipeline(manager, options.get());
+      });
+  PassPipelineRegistration<CommandLine>(
+      "tandem-lowering-pipeline", "Lower diffusion steps, windows and the loop",
+      [](OpPassManager &manager, const CommandLine &options) {
+        buildLoweringPipeline(manager, options.get());
+      });
+  PassPipelineRegistration<CommandLine>(
       "tandem-plan-pipeline", "From lm to plan",
-      [](OpPassManager &manager) { buildPlanPipeline(manager, "native"); });
-  PassPipelineRegistration<>("tandem-pipeline", "All phases in order",
-                             [](OpPassManager &manager) {
-                               buildImportPipeline(manager);
-                               buildFusionPipeline(manager);
-                               buildLoweringPipeline(manager);
-                               buildPlanPipeline(manager, "native");
-                             });
+      [](OpPassManager &manager, const CommandLine &options) {
+        buildPlanPipeline(manager, options.get());
+      });
+  PassPipelineRegistration<CommandLine>(
+      "tandem-pipeline", "All phases in order",
+      [](OpPassManager &manager, const CommandLine &options) {
+        buildImportPipeline(manager);
+        buildFusionPipeline(manager, options.get());
+        buildLoweringPipeline(manager, options.get());
+        buildPlanPipeline(manager, options.get());
+      });
 }

@@ -12,17 +12,31 @@
 
 namespace tandem {
 
+struct PipelineOptions {
+  /// Processor the plan is for, as `--arch`.
+  std::string arch = "native";
+  /// Flags of optional passes to leave out.
+  std::vector<std::string> disabledPasses = {};
+};
+
+/// Flags of the passes that may be left out: they change time, never results.
+llvm::ArrayRef<llvm::StringLiteral> getOptionalPasses();
+
 /// Contract of the import: only `lm`, every weight resolved, shapes known.
 void buildImportPipeline(mlir::OpPassManager &manager);
 
-/// Fusions on `lm`: what changes time, never results.
-void buildFusionPipeline(mlir::OpPassManager &manager);
+/// Fusions on `lm`.
+void buildFusionPipeline(mlir::OpPassManager &manager,
+                         const PipelineOptions &options);
 
-/// Lowerings on `lm`: diffusion step, sliding windows, the loop.
-void buildLoweringPipeline(mlir::OpPassManager &manager);
+/// Lowerings on `lm`: diffusion step, sliding windows, the loop; and the
+/// fusions that the lowerings make possible.
+void buildLoweringPipeline(mlir::OpPassManager &manager,
+                           const PipelineOptions &options);
 
-/// `lm` to `plan` for `arch` (as `--arch`): kernels, launches, memory.
-void buildPlanPipeline(mlir::OpPassManager &manager, llvm::StringRef arch);
+/// `lm` to `plan`: kernels, launches, memory.
+void buildPlanPipeline(mlir::OpPassManager &manager,
+                       const PipelineOptions &options);
 
 /// Makes the four phases known to `qopt` as `--tandem-import-pipeline`,
 /// `--tandem-fusion-pipeline`, `--tandem-lowering-pipeline` and

@@ -17,55 +17,163 @@ static Var loadAccepted(KernelBuilder &k, Memory accepted) {
                k.spec().getInt("pending"));
 }
 
-void tandem::codegen::buildShortConv(KernelBuilder &k) {
-  int64_t channels = k.spec().getInt("channels");
-  int64_t taps = k.spec().getInt("taps");
-  bool commit = k.spec().getInt("commit") != 0;
-  Memory x = k.operand(0, k.f32());
-  Memory weight = k.operand(1, k.f32());
-  Var accepted = loadAccepted(k, k.operand(2, k.i32()));
-  Memory y = k.operand(3, k.f32());
-  // Rows of `channels`: taps - 1 committed ones, then the pending ones.
-  Memory cache = k.operand(4, k.f32());
+namespace {
+/// A causal convolution: operands and numbers of `short_conv`.
+struct Conv {
+  Conv(KernelBuilder &k, int64_t weightOperand, int64_t acceptedOperand,
+       int64_t cacheOperand)
+      : x(k.operand(0, k.f32())), weight(k.operand(weightOperand, k.f32())),
+        cache(k.operand(cacheOperand, k.f32())),
+        accepted(loadAccepted(k, k.operand(acceptedOperand, k.i32()))),
+        channels(k.spec().getInt("channels")), taps(k.spec().getInt("taps")),
+        commit(k.spec().getInt("commit") != 0) {}
 
+  Memory x, weight;
+  /// Rows of `channels`: taps - 1 committed ones, then the pending ones.
+  Memory cache;
+  Var accepted;
+  int64_t channels, taps;
+  bool commit;
+};
+} // namespace
+
+/// Emits store(row, sum) for all rows of the 16 channels from \p channel on, as
+/// far as \p mask goes, and updates the cache.
+static void emitConv(KernelBuilder &k, const Conv &conv, Var channel, Var mask,
+                     llvm::function_ref<void(Var row, Var sum)> store) {
+  int64_t channels = conv.channels, taps = conv.taps;
+  Vars taken;
+  for (int64_t tap = 0; tap < taps; ++tap)
+    taken.push_back(conv.weight.loadVector(channel + tap * channels, mask));
+  // The taps - 1 rows before the input: the window slides by one for every
+  // accepted row.
+  Vars window;
+  for (int64_t tap = 0; tap < taps - 1; ++tap)
+    window.push_back(conv.cache.loadVector(
+        (conv.accepted + tap) * channels + channel, mask));
+  auto keep = [&](const Vars &rows) {
+    for (int64_t tap = 0; tap < taps - 1; ++tap)
+      conv.cache.storeVector(channel + tap * channels, rows[tap], mask);
+  };
+  if (!conv.commit)
+    keep(window);
+
+  Vars last = k.loop(0, k.rows(), 1, window, [&](Var row, const Vars &before) {
+    Var here = conv.x.loadVector(row * channels + channel, mask);
+    Vars seen = before;
+    seen.push_back(here);
+    Var sum = taken[0] * seen[0];
+    for (int64_t tap = 1; tap < taps; ++tap)
+      sum = k.fma(taken[tap], seen[tap], sum);
+    store(row, sum);
+    if (!conv.commit)
+      conv.cache.storeVector((row + (taps - 1)) * channels + channel, here,
+                             mask);
+    seen.erase(seen.begin());
+    return seen;
+  });
+  if (conv.commit)
+    keep(last);
+}
+
+/// The lanes of a vector of numbers from \p first on that are before \p count.
+static Var maskBefore(KernelBuilder &k, int64_t count, Var first) {
+  return count % KernelBuilder::lanes == 0
+             ? Var()
+             : k.firstLanes(k.index(count) - first);
+}
+
+void tandem::codegen::buildShortConv(KernelBuilder &k) {
+  Conv conv(k, 1, 2, 4);
+  Memory y = k.operand(3, k.f32());
   k.loopItems([&](Var item) {
     Var channel = item * KernelBuilder::lanes;
-    Var mask = channels % KernelBuilder::lanes == 0
-                   ? Var()
-                   : k.firstLanes(k.index(channels) - channel);
-    Vars taken;
-    for (int64_t tap = 0; tap < taps; ++tap)
-      taken.push_back(weight.loadVector(channel + tap * channels, mask));
-    // The taps - 1 rows before the input: the window slides by one for every
-    // accepted row.
-    Vars window;
-    for (int64_t tap = 0; tap < taps - 1; ++tap)
-      window.push_back(
-          cache.loadVector((accepted + tap) * channels + channel, mask));
-    auto keep = [&](const Vars &rows) {
-      for (int64_t tap = 0; tap < taps - 1; ++tap)
-        cache.storeVector(channel + tap * channels, rows[tap], mask);
-    };
-    if (!commit)
-      keep(window);
+    Var mask = maskBefore(k, conv.channels, channel);
+    emitConv(k, conv, channel, mask, [&](Var row, Var sum) {
+      y.storeVector(row * conv.channels + channel, sum, mask);
+    });
+  });
+}
 
-    Vars last =
-        k.loop(0, k.rows(), 1, window, [&](Var row, const Vars &before) {
-          Var here = x.loadVector(row * channels + channel, mask);
-          Vars seen = before;
-          seen.push_back(here);
-          Var sum = taken[0] * seen[0];
-          for (int64_t tap = 1; tap < taps; ++tap)
-            sum = k.fma(taken[tap], seen[tap], sum);
-          y.storeVector(row * channels + channel, sum, mask);
-          if (!commit)
-            cache.storeVector((row + (taps - 1)) * channels + channel, here,
-                              mask);
-          seen.erase(seen.begin());
-          return seen;
+/// decay = -exp(log rate) softplus(x + bias), for \p columns numbers.
+static void emitDecay(KernelBuilder &k, Memory x, Memory logRate, Memory bias,
+                      Memory y, int64_t columns) {
+  k.loopColumns(columns, [&](Var column, Var mask) {
+    Var rate = exp(k, logRate.loadVector(column, mask));
+    Var step =
+        softplus(k, x.loadVector(column, mask) + bias.loadVector(column, mask));
+    y.storeVector(column, -(rate * step), mask);
+  });
+}
+
+void tandem::codegen::buildDeltaInputs(KernelBuilder &k) {
+  const KernelSpec &spec = k.spec();
+  int64_t heads = spec.getInt("heads"), keyHeads = spec.getInt("key_heads");
+  int64_t keyDim = spec.getInt("key_dim");
+  int64_t keyColumns = keyHeads * keyDim;
+  Memory decayInput = k.operand(1, k.f32()), betaInput = k.operand(2, k.f32());
+  Memory logRate = k.operand(4, k.f32()), bias = k.operand(5, k.f32());
+  constexpr int64_t queryOperand = 7;
+  Memory value = k.operand(9, k.f32());
+  Memory decay = k.operand(10, k.f32()), beta = k.operand(11, k.f32());
+  Conv conv(k, 3, 6, 12);
+  int64_t valueColumns = conv.channels - 2 * keyColumns;
+  int64_t valueItems =
+      (valueColumns + KernelBuilder::lanes - 1) / KernelBuilder::lanes;
+
+  // Queries and keys: an item is a head, whose norm needs all its channels.
+  auto emitHead = [&](Var item) {
+    Var isKey = k.select(item < keyHeads, k.index(0), 1);
+    Memory y = k.operand(isKey + queryOperand, k.f32())
+                   .at((item - isKey * keyHeads) * keyDim);
+    k.loopColumns(keyDim, [&](Var column, Var mask) {
+      emitConv(k, conv, item * keyDim + column, mask, [&](Var row, Var sum) {
+        y.storeVector(row * keyColumns + column, silu(k, sum), mask);
+      });
+    });
+    k.loop(0, k.rows(), 1, [&](Var row) {
+      Memory vector = y.at(row * keyColumns);
+      emitNorm(k, vector, vector, keyDim,
+               {false, spec.getFloat("eps"), 0.0f, Memory(), Memory()});
+    });
+  };
+  auto emitValues = [&](Var item) {
+    Var column = (item - 2 * keyHeads) * KernelBuilder::lanes;
+    Var mask = maskBefore(k, valueColumns, column);
+    emitConv(k, conv, column + 2 * keyColumns, mask, [&](Var row, Var sum) {
+      value.storeVector(row * valueColumns + column, silu(k, sum), mask);
+    });
+  };
+  auto emitGates = [&] {
+    k.loop(0, k.rows(), 1, [&](Var row) {
+      Var base = row * heads;
+      emitDecay(k, decayInput.at(base), logRate, bias, decay.at(base), heads);
+      k.loopColumns(heads, [&](Var column, Var mask) {
+        Var x = betaInput.loadVector(base + column, mask);
+        beta.storeVector(base + column, sigmoid(k, x), mask);
+      });
+    });
+  };
+  k.loopItems([&](Var item) {
+    k.ifElse(
+        item < 2 * keyHeads,
+        [&] {
+          emitHead(item);
+          return Vars();
+        },
+        [&] {
+          k.ifElse(
+              item < 2 * keyHeads + valueItems,
+              [&] {
+                emitValues(item);
+                return Vars();
+              },
+              [&] {
+                emitGates();
+                return Vars();
+              });
+          return Vars();
         });
-    if (commit)
-      keep(last);
   });
 }
 
@@ -76,13 +184,8 @@ void tandem::codegen::buildDeltaGate(KernelBuilder &k) {
   Memory bias = k.operand(2, k.f32());
   Memory y = k.operand(3, k.f32());
   k.loopItems([&](Var row) {
-    Var base = row * columns;
-    k.loopColumns(columns, [&](Var column, Var mask) {
-      Var rate = exp(k, logRate.loadVector(column, mask));
-      Var step = softplus(k, x.loadVector(base + column, mask) +
-                                 bias.loadVector(column, mask));
-      y.storeVector(base + column, -(rate * step), mask);
-    });
+    emitDecay(k, x.at(row * columns), logRate, bias, y.at(row * columns),
+              columns);
   });
 }
 

@@ -95,7 +95,7 @@ Var KernelBuilder::firstLanes(Var count) {
   return laneNumbers() < toInt32(min(max(count, 0), lanes));
 }
 
-Memory KernelBuilder::operand(int64_t number, Type element) {
+Memory KernelBuilder::operand(const Operand &number, Type element) {
   return Memory(*this, operandTable.load(number).value(), element);
 }
 

@@ -62,7 +62,7 @@ public:
   //===--- Arguments ---===//
 
   /// Operand \p number of the launch; inputs come first.
-  Memory operand(int64_t number, mlir::Type element);
+  Memory operand(const Operand &number, mlir::Type element);
   Var rows() { return liveRows; }
   Var begin() { return firstItem; }
   Var end() { return endItem; }

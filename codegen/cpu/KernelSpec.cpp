@@ -80,7 +80,8 @@ llvm::Error KernelSpec::verify() const {
     return parameter == "causal" || parameter == "commit" ||
            parameter == "window" || parameter == "first" ||
            parameter == "left" || parameter == "right" ||
-           parameter == "pending";
+           parameter == "pending" || parameter == "norm" ||
+           parameter == "residual" || parameter == "gated";
   };
   for (const auto &[parameter, value] : integers) {
     if (mayBeAnything(parameter))
@@ -115,7 +116,19 @@ llvm::Error KernelSpec::verify() const {
                                Twine(getInt(whole)) + " " + whole +
                                ", but got " + Twine(getInt(divisor)));
   };
+  auto verifyGate = [&]() -> llvm::Error {
+    if (!getInt("gated") ||
+        (partWidths.size() == 2 && partWidths[0] == partWidths[1]))
+      return llvm::Error::success();
+    return makeError(name, "expects two equal widths when gated");
+  };
   switch (kernelFamily) {
+  case KernelFamily::fused_linear:
+    return verifyGate();
+  case KernelFamily::fused_quant_linear:
+    if (llvm::Error error = verifyGate())
+      return error;
+    [[fallthrough]];
   case KernelFamily::quant_linear:
     if (getInt("bits") != 4 && getInt("bits") != 8)
       return makeError(name,

@@ -42,6 +42,10 @@ public:
   FloatKind getKind(llvm::StringRef parameter) const;
   /// The parameter `widths`.
   const std::vector<int64_t> &widths() const { return partWidths; }
+  /// Whether the family takes the integer \p parameter.
+  bool has(llvm::StringRef parameter) const {
+    return integers.find(parameter) != integers.end();
+  }
 
 private:
   KernelSpec() = default;

@@ -12,7 +12,11 @@ void tandem::codegen::buildKernel(KernelBuilder &k) {
     return buildEmbed(k);
   case KernelFamily::linear:
   case KernelFamily::quant_linear:
+  case KernelFamily::fused_linear:
+  case KernelFamily::fused_quant_linear:
     return buildLinear(k);
+  case KernelFamily::head_argmax:
+    return buildHeadArgmax(k);
   case KernelFamily::rms_norm:
   case KernelFamily::gated_rms_norm:
   case KernelFamily::l2_norm:
@@ -44,8 +48,14 @@ void tandem::codegen::buildKernel(KernelBuilder &k) {
     return buildGatedDelta(k);
   case KernelFamily::delta_save:
     return buildDeltaSave(k);
+  case KernelFamily::delta_inputs:
+    return buildDeltaInputs(k);
   case KernelFamily::argmax:
     return buildArgmax(k);
+  case KernelFamily::argmax_parts:
+    return buildArgmaxParts(k);
+  case KernelFamily::last_position:
+    return buildLastPosition(k);
   case KernelFamily::mask_block:
     return buildMaskBlock(k);
   case KernelFamily::unmask:

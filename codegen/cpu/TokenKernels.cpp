@@ -7,16 +7,13 @@
 
 using namespace tandem::codegen;
 
-static constexpr double infinity = std::numeric_limits<double>::infinity();
-
-/// Largest number of a row and where it first stands.
-namespace {
-struct Largest {
-  Var value;
-  /// i32.
-  Var column;
-};
-} // namespace
+Largest tandem::codegen::findLargestLane(KernelBuilder &k, Var numbers,
+                                         Var columns) {
+  Var value = maxLanes(k, numbers);
+  Var none =
+      Operand(std::numeric_limits<int32_t>::max()).as(k, k.vectorOf(k.i32()));
+  return {value, minLanes(k, k.select(numbers.isEqual(value), columns, none))};
+}
 
 /// Finds the largest of \p columns numbers at \p row; what is not a number is
 /// passed over.
@@ -32,11 +29,7 @@ static Largest findLargest(KernelBuilder &k, Memory row, int64_t columns) {
                       return Vars{k.select(larger, x, best[0]),
                                   k.select(larger, at, best[1])};
                     });
-  Var value = maxLanes(k, best[0]);
-  Var isLargest = best[0].isEqual(value);
-  Var none =
-      Operand(std::numeric_limits<int32_t>::max()).as(k, k.vectorOf(k.i32()));
-  return {value, minLanes(k, k.select(isLargest, best[1], none))};
+  return findLargestLane(k, best[0], best[1]);
 }
 
 void tandem::codegen::buildArgmax(KernelBuilder &k) {
@@ -144,4 +137,22 @@ void tandem::codegen::buildAccept(KernelBuilder &k) {
     k.operand(5, k.i32()).store(0, position + count);
     k.operand(6, k.i32()).store(0, position);
   });
+}
+
+void tandem::codegen::buildArgmaxParts(KernelBuilder &k) {
+  int64_t parts = k.spec().getInt("parts");
+  Memory logits = k.operand(0, k.f32());
+  Memory tokens = k.operand(1, k.i32());
+  Memory result = k.operand(2, k.i32());
+  k.loopItems([&](Var row) {
+    Var part = findLargest(k, logits.at(row * parts), parts).column;
+    result.store(row, tokens.load(row * parts + k.toIndex(part)));
+  });
+}
+
+void tandem::codegen::buildLastPosition(KernelBuilder &k) {
+  Var start = k.operand(0, k.i32()).load(0);
+  Var count = k.operand(1, k.i32()).load(0);
+  Memory result = k.operand(2, k.i32());
+  k.loopItems([&](Var) { result.store(0, start + k.max(count - 1, 0)); });
 }

@@ -11,7 +11,11 @@
 
 #include "codegen/cpu/KernelBuilder.h"
 
+#include <limits>
+
 namespace tandem::codegen {
+
+inline constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// e^x; 0 below -104, infinity above 88.7, subnormal results included.
 Var exp(KernelBuilder &k, Var x);

@@ -1,12 +1,26 @@
 // RUN: qopt %s --tandem-pipeline --dump-pass-pipeline 2>&1 >/dev/null \
 // RUN:   | FileCheck %s --check-prefix=ORDER
 // RUN: qopt %s --tandem-pipeline | FileCheck %s
+// RUN: qopt %s --tandem-pipeline="disable=lm-fuse-residual,lm-fuse-norm-linear" \
+// RUN:   --dump-pass-pipeline 2>&1 >/dev/null | FileCheck %s --check-prefix=DISABLED
+
+// DISABLED: lm-fuse-projections
+// DISABLED-NOT: lm-fuse-residual
+// DISABLED-NOT: lm-fuse-norm-linear
+// DISABLED: plan-verify
 
 // ORDER: lm-verify-import
 // ORDER: lm-fuse-dequant-linear
+// ORDER: lm-hoist-last-row
+// ORDER: lm-fuse-gated-mlp
+// ORDER: lm-fuse-projections
+// ORDER: lm-fuse-norm-linear
+// ORDER: lm-fuse-residual
+// ORDER: lm-fuse-delta-inputs
 // ORDER: lm-verify-import
 // ORDER: lm-lower-denoise
 // ORDER: lm-lower-sliding-window
+// ORDER: lm-fuse-head-argmax
 // ORDER: lm-lower-speculate
 // ORDER: convert-lm-to-plan
 // ORDER: plan-assign-buffers

@@ -157,6 +157,10 @@ public:
 private:
   Error runOp(mlir::Operation &op);
   Error runDenoise(lm::DenoiseOp op);
+  void runFusedLinear(lm::FusedLinearOp op);
+  void runDeltaInputs(lm::DeltaInputsOp op);
+  void runFusedLinear(lm::FusedLinearOp op);
+  void runDeltaInputs(lm::DeltaInputsOp op);
 
   const Value &get(mlir::Value value) const { return values.at(value); }
   const Tensor &tensor(mlir::Value value) const {
@@ -210,6 +214,104 @@ Error Interpreter::Frame::runDenoise(lm::DenoiseOp op) {
   for (auto [result, value] : llvm::zip_equal(op.getNewCaches(), state))
     set(result, std::move(value));
   return Error::success();
+}
+
+/// A step inside of a fused op, rounded as if it were an op with results like
+/// \p like.
+static Tensor step(mlir::Value like, Tensor tensor) {
+  Value value = std::move(tensor);
+  roundTo(like.getType(), value);
+  return std::get<Tensor>(std::move(value));
+}
+
+void Interpreter::Frame::runFusedLinear(lm::FusedLinearOp op) {
+  mlir::Value like = op.getInput();
+  Tensor input = tensor(op.getInput());
+  if (std::optional<lm::NormAttr> norm = op.getNorm())
+    input = step(like, rmsNorm(input, tensor(op.getNormWeight()),
+                               norm->getEps().getValue().convertToFloat(),
+                               norm->getOffset().getValue().convertToFloat()));
+  std::vector<Tensor> results;
+  for (auto [index, weight] : llvm::enumerate(op.getWeights())) {
+    std::optional<lm::GroupedAttr> format = op.getQuantization();
+    results.push_back(
+        step(like, format ? quantLinear(input, ints(weight),
+                                        tensor(op.getScales()[index]),
+                                        format->getBits(), format->getGroup())
+                          : linear(input, tensor(weight))));
+  }
+  if (op.getGated())
+    results = {step(like, mul(step(like, silu(results[0])), results[1]))};
+  if (op.getResidual())
+    results[0] = add(tensor(op.getResidual()), results[0]);
+  for (auto [name, result] : llvm::zip_equal(op.getResults(), results))
+    set(name, std::move(result));
+}
+
+void Interpreter::Frame::runDeltaInputs(lm::DeltaInputsOp op) {
+  ConvCache state = cache<ConvCache>(op.getCache());
+  Tensor convolved =
+      step(op.getInput(),
+           silu(step(op.getInput(),
+                     shortConv(tensor(op.getInput()), tensor(op.getWeight()),
+                               state, scalar(op.getAccepted()),
+                               optional(op.getCount()), op.getCommit()))));
+  std::vector<int64_t> columns;
+  for (mlir::Value part : {op.getQuery(), op.getKey(), op.getValue()})
+    columns.push_back(
+        llvm::cast<mlir::RankedTensorType>(part.getType()).getDimSize(1));
+  std::vector<Tensor> parts = split(convolved, /*groups=*/1, columns);
+  float eps = op.getEps().convertToFloat();
+  set(op.getQuery(), l2Norm(parts[0], op.getKeyDim(), eps));
+  set(op.getKey(), l2Norm(parts[1], op.getKeyDim(), eps));
+  set(op.getValue(), parts[2]);
+  set(op.getDecay(), deltaGate(tensor(op.getDecayInput()), tensor(op.getALog()),
+                               tensor(op.getDtBias())));
+  set(op.getBeta(), sigmoid(tensor(op.getBetaInput())));
+  set(op.getResult(), std::move(state));
+}
+
+/// The ops that were fused, one after the other.
+void Interpreter::Frame::runFusedLinear(lm::FusedLinearOp op) {
+  Tensor input = tensor(op.getInput());
+  if (op.getNormWeight())
+    input = rmsNorm(input, tensor(op.getNormWeight()),
+                    op.getNorm()->getEps().getValue().convertToFloat(),
+                    op.getNorm()->getOffset().getValue().convertToFloat());
+  std::vector<Tensor> results;
+  for (auto [index, weight] : llvm::enumerate(op.getWeights()))
+    if (std::optional<lm::GroupedAttr> format = op.getQuantization())
+      results.push_back(quantLinear(input, ints(weight),
+                                    tensor(op.getScales()[index]),
+                                    format->getBits(), format->getGroup()));
+    else
+      results.push_back(linear(input, tensor(weight)));
+  if (op.getGated())
+    results = {mul(silu(results[0]), results[1])};
+  if (op.getResidual())
+    results[0] = add(tensor(op.getResidual()), results[0]);
+  for (auto [result, value] : llvm::zip_equal(op.getResults(), results))
+    set(result, value);
+}
+
+void Interpreter::Frame::runDeltaInputs(lm::DeltaInputsOp op) {
+  ConvCache state = cache<ConvCache>(op.getCache());
+  Tensor convolved = silu(shortConv(
+      tensor(op.getInput()), tensor(op.getWeight()), state,
+      scalar(op.getAccepted()), optional(op.getCount()), op.getCommit()));
+  std::vector<int64_t> columns;
+  for (mlir::Value part : {op.getQuery(), op.getKey(), op.getValue()})
+    columns.push_back(
+        llvm::cast<mlir::RankedTensorType>(part.getType()).getDimSize(1));
+  std::vector<Tensor> parts = split(convolved, 1, columns);
+  float eps = op.getEps().convertToFloat();
+  set(op.getQuery(), l2Norm(parts[0], op.getKeyDim(), eps));
+  set(op.getKey(), l2Norm(parts[1], op.getKeyDim(), eps));
+  set(op.getValue(), parts[2]);
+  set(op.getDecay(), deltaGate(tensor(op.getDecayInput()), tensor(op.getALog()),
+                               tensor(op.getDtBias())));
+  set(op.getBeta(), sigmoid(tensor(op.getBetaInput())));
+  set(op.getResult(), std::move(state));
 }
 
 Error Interpreter::Frame::runOp(mlir::Operation &operation) {
@@ -334,6 +436,17 @@ Error Interpreter::Frame::runOp(mlir::Operation &operation) {
                        op.getScale().convertToFloat()));
         set(op.getResult(), std::move(state));
       })
+      .Case([&](lm::FusedLinearOp op) { runFusedLinear(op); })
+      .Case([&](lm::DeltaInputsOp op) { runDeltaInputs(op); })
+      .Case([&](lm::HeadArgmaxOp op) {
+        set(op, argmax(step(op.getInput(), linear(tensor(op.getInput()),
+                                                  tensor(op.getWeight())))));
+      })
+      .Case([&](lm::LastPositionOp op) {
+        set(op,
+            IntTensor::of({scalar(op.getStart()) +
+                           std::max<int32_t>(scalar(op.getCount()) - 1, 0)}));
+      })
       .Case([&](lm::ArgmaxOp op) { set(op, argmax(tensor(op.getLogits()))); })
       .Case([&](lm::MaskBlockOp op) {
         set(op, maskBlock(scalar(op.getAnchor()),
@@ -356,6 +469,16 @@ Error Interpreter::Frame::runOp(mlir::Operation &operation) {
         set(op.getAnchor(), IntTensor::of({result.anchor}));
         set(op.getNextStart(), IntTensor::of({result.nextStart}));
         set(op.getContextStart(), IntTensor::of({result.contextStart}));
+      })
+      .Case([&](lm::FusedLinearOp op) { runFusedLinear(op); })
+      .Case([&](lm::DeltaInputsOp op) { runDeltaInputs(op); })
+      .Case([&](lm::HeadArgmaxOp op) {
+        set(op, argmax(linear(tensor(op.getInput()), tensor(op.getWeight()))));
+      })
+      .Case([&](lm::LastPositionOp op) {
+        int32_t count = scalar(op.getCount());
+        set(op,
+            IntTensor::of({scalar(op.getStart()) + std::max(count - 1, 0)}));
       })
       .Default([&](mlir::Operation *) { known = false; });
   if (!known)

@@ -133,8 +133,8 @@ private:
     context.loadDialect<plan::PlanDialect>();
     mlir::PassManager passes(&context);
     buildImportPipeline(passes);
-    buildFusionPipeline(passes);
-    buildLoweringPipeline(passes);
+    buildFusionPipeline(passes, {});
+    buildLoweringPipeline(passes, {});
     EXPECT_TRUE(mlir::succeeded(passes.run(*module)));
   }
 

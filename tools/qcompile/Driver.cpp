@@ -381,7 +381,7 @@ LogicalResult Driver::run() {
   if (failed(readTokenizer()))
     return mlir::failure();
 
-  std::string arch = getArch();
+  PipelineOptions pipeline = {getArch(), options.disabledPasses};
   struct Phase {
     Stage stage;
     StringRef name;
@@ -389,10 +389,12 @@ LogicalResult Driver::run() {
   };
   const Phase phases[] = {
       {Stage::Import, "check", buildImportPipeline},
-      {Stage::Fused, "fuse", buildFusionPipeline},
-      {Stage::Lowered, "lower", buildLoweringPipeline},
+      {Stage::Fused, "fuse",
+       [&](auto &manager) { buildFusionPipeline(manager, pipeline); }},
+      {Stage::Lowered, "lower",
+       [&](auto &manager) { buildLoweringPipeline(manager, pipeline); }},
       {Stage::Plan, "plan",
-       [&](mlir::OpPassManager &manager) { buildPlanPipeline(manager, arch); }},
+       [&](auto &manager) { buildPlanPipeline(manager, pipeline); }},
   };
   for (const Phase &phase : phases)
     if (failed(runPhase(phase.stage, phase.name, phase.build)) || isDone())

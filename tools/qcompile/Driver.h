@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace tandem::qcompile {
 
@@ -39,6 +40,8 @@ struct Options {
   std::string dumpDir;
   /// Print the memory plan.
   bool report = false;
+  /// Flags of optional passes to leave out.
+  std::vector<std::string> disabledPasses;
 };
 
 /// Does what \p options say and prints what goes wrong, one line each. Returns

@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "passes/Pipelines.h"
 #include "tools/qcompile/Driver.h"
 
 #include <CLI/CLI.hpp>
@@ -81,6 +82,13 @@ int main(int argc, char **argv) {
   app.add_option("--denoise-steps", options.denoiseSteps,
                  "Diffusion steps per block (default: 1)")
       ->check(sizes);
+  std::vector<std::string> optionalPasses;
+  for (llvm::StringRef flag : tandem::getOptionalPasses())
+    optionalPasses.push_back(flag.str());
+  app.add_option("--disable-pass", options.disabledPasses,
+                 "Leave a fusion out; changes time, never results")
+      ->check(CLI::IsMember(optionalPasses))
+      ->type_name("NAME");
   app.add_option("--emit", stage, "Print a stage and stop")
       ->check(CLI::IsMember({"import", "fused", "lowered", "plan", "cpu"}));
   app.add_option("--dump-dir", options.dumpDir,

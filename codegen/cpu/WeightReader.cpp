@@ -1,0 +1,165 @@
+//===- WeightReader.cpp - The columns of packed weights -------------------===//
+
+#include "codegen/cpu/WeightReader.h"
+
+using namespace tandem;
+using namespace tandem::codegen;
+
+static constexpr int64_t lanes = KernelBuilder::lanes;
+/// How far ahead weights are asked for, in bytes. They are read once, in order,
+/// but so slowly that a processor does not guess it.
+static constexpr int64_t prefetchDistance = 2048;
+static constexpr int64_t cacheLine = 64;
+
+namespace {
+
+/// `#plan.interleaved`.
+class DenseWeight : public WeightReader {
+public:
+  explicit DenseWeight(KernelBuilder &k)
+      : k(k), columns(k.spec().getInt("columns")),
+        kind(k.spec().getKind("element")) {}
+
+  Memory weight(const Operand &number) const override {
+    return k.operand(number, k.typeOf(kind));
+  }
+  Memory tile(Memory weight, const Operand &number) const override {
+    return weight.at(number.as(k, k.i64()) * (columns * lanes));
+  }
+
+  Vars emitColumns(llvm::ArrayRef<Memory> tiles, Vars sums,
+                   Add add) const override {
+    constexpr int64_t unroll = 4;
+    int64_t columnBytes = lanes * getByteWidth(kind);
+    auto addColumn = [&](Var column, const Vars &before) {
+      Vars weights;
+      for (const Memory &tile : tiles)
+        weights.push_back(tile.loadVectorAsF32(column * lanes));
+      return add(column, weights, before);
+    };
+    int64_t full = columns / unroll * unroll;
+    sums = k.loop(0, full, unroll, sums, [&](Var column, const Vars &before) {
+      Vars next = before;
+      for (const Memory &tile : tiles) {
+        Memory bytes = tile.at(column * lanes).as(k.ops().getI8Type());
+        for (int64_t line = 0; line < unroll * columnBytes; line += cacheLine)
+          bytes.prefetch(prefetchDistance + line);
+      }
+      for (int64_t i = 0; i < unroll; ++i)
+        next = addColumn(column + i, next);
+      return next;
+    });
+    for (int64_t column = full; column < columns; ++column)
+      sums = addColumn(k.index(column), sums);
+    return sums;
+  }
+
+private:
+  KernelBuilder &k;
+  int64_t columns;
+  FloatKind kind;
+};
+
+/// `#plan.interleaved_codes`.
+class CodedWeight : public WeightReader {
+public:
+  explicit CodedWeight(KernelBuilder &k)
+      : k(k), columns(k.spec().getInt("columns")),
+        bits(k.spec().getInt("bits")), group(k.spec().getInt("group")),
+        scaleKind(k.spec().getKind("scale")) {}
+
+  Memory weight(const Operand &number) const override {
+    return k.operand(number, k.ops().getI8Type());
+  }
+  Memory tile(Memory weight, const Operand &number) const override {
+    return weight.at(number.as(k, k.i64()) * tileBytes);
+  }
+  Vars emitColumns(llvm::ArrayRef<Memory> tiles, Vars sums,
+                   Add add) const override;
+
+private:
+  /// The code in bits [position, position + bits) of the words, times scale.
+  Var expand(Var words, int64_t position, Var scale) const;
+  /// What the codes of four bits mean: 0 .. 7, -8 .. -1.
+  Var codeTable() const;
+
+  KernelBuilder &k;
+  int64_t columns, bits, group;
+  FloatKind scaleKind;
+  int64_t perWord = 32 / bits;
+  int64_t wordsPerGroup = (group + perWord - 1) / perWord;
+  int64_t scaleBytes = lanes * getByteWidth(scaleKind);
+  int64_t groupBytes = scaleBytes + wordsPerGroup * lanes * 4;
+  int64_t tileBytes = columns / group * groupBytes;
+};
+
+} // namespace
+
+Var CodedWeight::codeTable() const {
+  llvm::SmallVector<float> numbers;
+  for (int code = 0; code < 16; ++code)
+    numbers.push_back(static_cast<float>(code < 8 ? code : code - 16));
+  return k.constant(mlir::DenseElementsAttr::get(
+      k.vectorOf(k.f32()), llvm::ArrayRef<float>(numbers)));
+}
+
+Var CodedWeight::expand(Var words, int64_t position, Var scale) const {
+  if (bits == 4 && k.target().hasAvx512()) {
+    // A permutation looks at the low four bits of a lane only: it finds the
+    // number of a code in a table.
+    Var picks = position == 0 ? words : words >> position;
+    return k.permute(codeTable(), picks) * scale;
+  }
+  // Moving the code to the top and back down spreads its sign.
+  int64_t above = 32 - bits - position;
+  Var code = above == 0 ? words : words << above;
+  return k.toFloat(code >> (32 - bits)) * scale;
+}
+
+Vars CodedWeight::emitColumns(llvm::ArrayRef<Memory> tiles, Vars sums,
+                              Add add) const {
+  return k.loop(
+      0, columns / group, 1, sums, [&](Var groupNumber, const Vars &before) {
+        llvm::SmallVector<Memory> records;
+        for (const Memory &tile : tiles)
+          records.push_back(tile.at(groupNumber * groupBytes));
+        Var firstColumn = groupNumber * group;
+        Vars scales;
+        for (const Memory &record : records)
+          scales.push_back(record.as(k.typeOf(scaleKind)).loadVectorAsF32(0));
+        // The columns of one word of every output.
+        auto addWord = [&](Var word, int64_t count, const Vars &carried) {
+          Vars words;
+          for (const Memory &record : records) {
+            Memory from = record.at(scaleBytes).as(k.i32());
+            words.push_back(from.loadVector(word * lanes));
+            from.prefetch(word * lanes + prefetchDistance / 4);
+          }
+          Vars next = carried;
+          for (int64_t i = 0; i < count; ++i) {
+            Vars weights;
+            for (size_t tile = 0; tile < tiles.size(); ++tile)
+              weights.push_back(expand(words[tile], i * bits, scales[tile]));
+            next = add(firstColumn + word * perWord + i, weights, next);
+          }
+          return next;
+        };
+        int64_t fullWords = group / perWord;
+        Vars next = before;
+        if (fullWords == 1)
+          next = addWord(k.index(0), perWord, next);
+        else
+          next = k.loop(0, fullWords, 1, next, [&](Var word, const Vars &left) {
+            return addWord(word, perWord, left);
+          });
+        if (int64_t left = group % perWord)
+          next = addWord(k.index(fullWords), left, next);
+        return next;
+      });
+}
+
+std::unique_ptr<WeightReader> WeightReader::create(KernelBuilder &k) {
+  if (k.spec().has("bits"))
+    return std::make_unique<CodedWeight>(k);
+  return std::make_unique<DenseWeight>(k);
+}
