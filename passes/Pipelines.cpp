@@ -46,6 +46,8 @@ void tandem::buildFusionPipeline(OpPassManager &manager,
     addOptionalPass(manager, options, createHoistLastRowPass());
     addOptionalPass(manager, options, createFuseGatedMlpPass());
     addOptionalPass(manager, options, createFuseProjectionsPass());
+    // Before the norm: a head that normalizes could not find the argmax.
+    addOptionalPass(manager, options, createFuseHeadArgmaxPass());
     addOptionalPass(manager, options, createFuseNormLinearPass());
     addOptionalPass(manager, options, createFuseResidualPass());
     addOptionalPass(manager, options, createFuseDeltaInputsPass());

@@ -14,6 +14,7 @@
 // ORDER: lm-hoist-last-row
 // ORDER: lm-fuse-gated-mlp
 // ORDER: lm-fuse-projections
+// ORDER: lm-fuse-head-argmax
 // ORDER: lm-fuse-norm-linear
 // ORDER: lm-fuse-residual
 // ORDER: lm-fuse-delta-inputs
