@@ -159,8 +159,6 @@ private:
   Error runDenoise(lm::DenoiseOp op);
   void runFusedLinear(lm::FusedLinearOp op);
   void runDeltaInputs(lm::DeltaInputsOp op);
-  void runFusedLinear(lm::FusedLinearOp op);
-  void runDeltaInputs(lm::DeltaInputsOp op);
 
   const Value &get(mlir::Value value) const { return values.at(value); }
   const Tensor &tensor(mlir::Value value) const {
@@ -261,49 +259,6 @@ void Interpreter::Frame::runDeltaInputs(lm::DeltaInputsOp op) {
     columns.push_back(
         llvm::cast<mlir::RankedTensorType>(part.getType()).getDimSize(1));
   std::vector<Tensor> parts = split(convolved, /*groups=*/1, columns);
-  float eps = op.getEps().convertToFloat();
-  set(op.getQuery(), l2Norm(parts[0], op.getKeyDim(), eps));
-  set(op.getKey(), l2Norm(parts[1], op.getKeyDim(), eps));
-  set(op.getValue(), parts[2]);
-  set(op.getDecay(), deltaGate(tensor(op.getDecayInput()), tensor(op.getALog()),
-                               tensor(op.getDtBias())));
-  set(op.getBeta(), sigmoid(tensor(op.getBetaInput())));
-  set(op.getResult(), std::move(state));
-}
-
-/// The ops that were fused, one after the other.
-void Interpreter::Frame::runFusedLinear(lm::FusedLinearOp op) {
-  Tensor input = tensor(op.getInput());
-  if (op.getNormWeight())
-    input = rmsNorm(input, tensor(op.getNormWeight()),
-                    op.getNorm()->getEps().getValue().convertToFloat(),
-                    op.getNorm()->getOffset().getValue().convertToFloat());
-  std::vector<Tensor> results;
-  for (auto [index, weight] : llvm::enumerate(op.getWeights()))
-    if (std::optional<lm::GroupedAttr> format = op.getQuantization())
-      results.push_back(quantLinear(input, ints(weight),
-                                    tensor(op.getScales()[index]),
-                                    format->getBits(), format->getGroup()));
-    else
-      results.push_back(linear(input, tensor(weight)));
-  if (op.getGated())
-    results = {mul(silu(results[0]), results[1])};
-  if (op.getResidual())
-    results[0] = add(tensor(op.getResidual()), results[0]);
-  for (auto [result, value] : llvm::zip_equal(op.getResults(), results))
-    set(result, value);
-}
-
-void Interpreter::Frame::runDeltaInputs(lm::DeltaInputsOp op) {
-  ConvCache state = cache<ConvCache>(op.getCache());
-  Tensor convolved = silu(shortConv(
-      tensor(op.getInput()), tensor(op.getWeight()), state,
-      scalar(op.getAccepted()), optional(op.getCount()), op.getCommit()));
-  std::vector<int64_t> columns;
-  for (mlir::Value part : {op.getQuery(), op.getKey(), op.getValue()})
-    columns.push_back(
-        llvm::cast<mlir::RankedTensorType>(part.getType()).getDimSize(1));
-  std::vector<Tensor> parts = split(convolved, 1, columns);
   float eps = op.getEps().convertToFloat();
   set(op.getQuery(), l2Norm(parts[0], op.getKeyDim(), eps));
   set(op.getKey(), l2Norm(parts[1], op.getKeyDim(), eps));
@@ -469,16 +424,6 @@ Error Interpreter::Frame::runOp(mlir::Operation &operation) {
         set(op.getAnchor(), IntTensor::of({result.anchor}));
         set(op.getNextStart(), IntTensor::of({result.nextStart}));
         set(op.getContextStart(), IntTensor::of({result.contextStart}));
-      })
-      .Case([&](lm::FusedLinearOp op) { runFusedLinear(op); })
-      .Case([&](lm::DeltaInputsOp op) { runDeltaInputs(op); })
-      .Case([&](lm::HeadArgmaxOp op) {
-        set(op, argmax(linear(tensor(op.getInput()), tensor(op.getWeight()))));
-      })
-      .Case([&](lm::LastPositionOp op) {
-        int32_t count = scalar(op.getCount());
-        set(op,
-            IntTensor::of({scalar(op.getStart()) + std::max(count - 1, 0)}));
       })
       .Default([&](mlir::Operation *) { known = false; });
   if (!known)
