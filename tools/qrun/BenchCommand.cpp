@@ -161,7 +161,8 @@ Status bench(const BenchFlags &flags) {
       double bandwidth, session.machine.measureBandwidth(uint64_t(512) << 20));
   nlohmann::ordered_json results = nlohmann::ordered_json::array();
   if (!flags.json)
-    std::printf("%s, memory at %.1f GB/s\n", machine.c_str(), bandwidth / 1e9);
+    std::printf("%s, memory at %.1f GB/s, %s\n", machine.c_str(),
+                bandwidth / 1e9, session.machine.rounds.c_str());
   for (const Scenario &scenario : scenarios) {
     BenchOptions options;
     options.newTokens = scenario.newTokens;
@@ -181,6 +182,7 @@ Status bench(const BenchFlags &flags) {
   }
   if (flags.json) {
     nlohmann::ordered_json object = {{"device", machine},
+                                     {"rounds", session.machine.rounds},
                                      {"memory_gb_per_s", bandwidth / 1e9},
                                      {"scenarios", std::move(results)}};
     std::printf("%s\n", object.dump().c_str());

@@ -48,6 +48,7 @@ chooseDevice(const Artifact &artifact, const std::string &name,
     unsigned count = device->threads();
     return ChosenDevice{
         std::move(device), concat(count, count == 1 ? " thread" : " threads"),
+        "rounds on the host",
         [count](uint64_t size) { return measureReadBandwidth(count, size); }};
   }
   CudaOptions options;
@@ -56,7 +57,11 @@ chooseDevice(const Artifact &artifact, const std::string &name,
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device,
                           CudaDevice::create(artifact, options));
   CudaDevice *gpu = device.get();
-  return ChosenDevice{std::move(device), gpu->name(),
+  std::string rounds =
+      gpu->roundLoop() ? "rounds on the device" : "rounds on the host";
+  if (!gpu->loopProblem().isOk())
+    rounds += ": " + gpu->loopProblem().message();
+  return ChosenDevice{std::move(device), gpu->name(), rounds,
                       [gpu](uint64_t) { return gpu->measureBandwidth(); }};
 }
 

@@ -17,6 +17,8 @@ struct ChosenDevice {
   std::unique_ptr<Device> device;
   /// "8 threads", or the name of the GPU.
   std::string name;
+  /// "rounds on the device", or "rounds on the host" and why.
+  std::string rounds;
   /// Measures how many bytes a second its memory gives: the bound that
   /// programs are compared with. On a CPU, \p size bytes are read.
   std::function<StatusOr<double>(uint64_t size)> measureBandwidth;
