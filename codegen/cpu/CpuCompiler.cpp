@@ -142,6 +142,8 @@ tandem::codegen::compileCpuKernels(ModuleOp planModule, const CpuTarget &target,
     llvm::Expected<KernelSpec> spec = KernelSpec::create(kernel);
     if (!spec)
       return spec.takeError();
+    if (llvm::Error error = spec->checkForProcessor())
+      return error;
     specs.push_back(std::move(*spec));
   }
 

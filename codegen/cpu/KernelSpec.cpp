@@ -71,6 +71,19 @@ llvm::Expected<KernelSpec> KernelSpec::create(plan::KernelOp kernel) {
   return spec;
 }
 
+llvm::Error KernelSpec::checkForProcessor() const {
+  // Absent: f32.
+  for (const char *parameter : {"activations", "result"}) {
+    auto found = kinds.find(parameter);
+    if (found != kinds.end() && found->second != FloatKind::F32)
+      return makeError(name,
+                       Twine("expects f32 as ") + parameter +
+                           " on a processor, but got " +
+                           (found->second == FloatKind::BF16 ? "bf16" : "f16"));
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error KernelSpec::verify() const {
   // Numbers that are no sizes; all others are.
   auto mayBeAnything = [](StringRef parameter) {
@@ -98,16 +111,6 @@ llvm::Error KernelSpec::verify() const {
     if (width < 1 || width > maxSize)
       return makeError(name,
                        "expects positive widths, but got " + Twine(width));
-
-  // Absent: f32.
-  for (const char *parameter : {"activations", "result"}) {
-    auto found = kinds.find(parameter);
-    if (found != kinds.end() && found->second != FloatKind::F32)
-      return makeError(name,
-                       Twine("expects f32 as ") + parameter +
-                           " on a processor, but got " +
-                           (found->second == FloatKind::BF16 ? "bf16" : "f16"));
-  }
 
   auto divides = [&](StringRef divisor, StringRef whole) -> llvm::Error {
     if (getInt(whole) % getInt(divisor) == 0)

@@ -33,6 +33,9 @@ class KernelSpec {
 public:
   /// Copies \p kernel. Errors: parameters no kernel can be made for.
   static llvm::Expected<KernelSpec> create(plan::KernelOp kernel);
+  /// Says what of a kernel that GPUs can have processors cannot: activations
+  /// that are not f32.
+  llvm::Error checkForProcessor() const;
 
   llvm::StringRef symbol() const { return name; }
   plan::KernelFamily family() const { return kernelFamily; }

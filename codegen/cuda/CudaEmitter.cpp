@@ -79,8 +79,9 @@ StringRef getHeader(KernelFamily family) {
   case KernelFamily::concat_tokens:
   case KernelFamily::accept:
     return "tokens.cuh";
+  default:
+    return "common.cuh";
   }
-  llvm_unreachable("a family without a template");
 }
 
 StringRef getTypeName(FloatKind kind) {
@@ -633,6 +634,8 @@ void KernelEmitter::emitFamily() {
               "i32 *contextStart"});
     return call("accept", "block, decided, start, accepted, anchor, nextStart, "
                           "contextStart, live, rows");
+  default:
+    return refuse("is of a family that GPUs have no template of");
   }
 }
 

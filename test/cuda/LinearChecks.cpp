@@ -1,0 +1,305 @@
+//===- LinearChecks.cpp - linear, quant_linear, embed ---------------------===//
+
+#include "test/cuda/Packing.h"
+#include "test/cuda/Run.h"
+#include "test/cuda/Suite.h"
+
+using namespace tandem::gpucheck;
+
+namespace {
+
+/// Type of weights or scales.
+struct Element {
+  std::string name;
+  int64_t width;
+};
+const Element kBf16 = {"bf16", 2}, kF16 = {"f16", 2}, kF32 = {"f32", 4};
+
+/// Random numbers of a type: raw bytes, and what they say.
+struct Numbers {
+  std::vector<uint8_t> bytes;
+  std::vector<float> values;
+
+  Numbers(const Element &element, int64_t count, uint64_t seed, float scale)
+      : bytes(count * element.width), values(count) {
+    Random random(seed);
+    parallelFor(count, [&](int64_t i) {
+      float value = random.normal(i) * scale;
+      if (element.name == "bf16") {
+        Bf16 bits = toBf16(value);
+        std::memcpy(bytes.data() + i * 2, &bits, 2);
+        value = fromBf16(bits);
+      } else if (element.name == "f16") {
+        // Any bits below those of infinity.
+        uint16_t bits = uint16_t(random.bits(i) & 0x83ff) | 0x2000 |
+                        uint16_t(random.bits(i) >> 20 & 0x0c00);
+        std::memcpy(bytes.data() + i * 2, &bits, 2);
+        value = fromHalf(bits);
+      } else {
+        std::memcpy(bytes.data() + i * 4, &value, 4);
+      }
+      values[i] = value;
+    });
+  }
+};
+
+/// A linear layer that has been launched in all ways.
+struct Layer {
+  std::string title;
+  int64_t outputs, columns;
+  bool resultF32;
+  std::string tile16, tile64;
+};
+
+/// x times the transposed \p weight for the first \p rows rows.
+std::vector<double> multiply(const std::vector<Bf16> &x,
+                             const std::vector<float> &weight, int64_t rows,
+                             int64_t outputs, int64_t columns) {
+  std::vector<float> numbers = toFloats(x);
+  std::vector<double> y(rows * outputs);
+  parallelFor(outputs, [&](int64_t output) {
+    const float *w = weight.data() + output * columns;
+    for (int64_t row = 0; row < rows; ++row) {
+      const float *from = numbers.data() + row * columns;
+      double sums[4] = {};
+      int64_t k = 0;
+      for (; k + 4 <= columns; k += 4)
+        for (int64_t i = 0; i < 4; ++i)
+          sums[i] += double(from[k + i]) * w[k + i];
+      for (; k < columns; ++k)
+        sums[0] += double(from[k]) * w[k];
+      y[row * outputs + output] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    }
+  });
+  return y;
+}
+
+template <typename T> float toFloat(T value) {
+  if constexpr (sizeof(T) == 2)
+    return fromBf16(value);
+  else
+    return value;
+}
+
+template <typename T>
+void checkLayer(Run &run, const Layer &layer,
+                const std::vector<uint8_t> &packed,
+                const std::vector<float> &weight, bool isLarge) {
+  int64_t rows = isLarge ? 16 : 64;
+  std::vector<Bf16> x = randomBf16(rows * layer.columns, 11);
+  // What lies behind the live rows must not matter.
+  std::vector<double> expected =
+      multiply(x, weight, rows, layer.outputs, layer.columns);
+  Array<uint8_t> weightMemory(run, packed);
+  Array<Bf16> input(run, x);
+  double limit = sizeof(T) == 2 ? 4e-3 : 2e-5;
+
+  std::vector<T> reference;
+  auto check = [&](const std::string &kernel, int tensorRows, int live,
+                   bool timed) {
+    Array<T> output(run, tensorRows * layer.outputs);
+    Array<int32_t> count(run, std::vector<int32_t>{live});
+    run.launch(kernel, {&input, &weightMemory, &output}, tensorRows, &count);
+    std::vector<T> got = output.values();
+    std::string title = layer.title + ", " + std::to_string(live) + " of " +
+                        std::to_string(tensorRows) + " rows" +
+                        (kernel == layer.tile64 ? ", tile 64" : "");
+    std::vector<float> numbers;
+    for (T value : got)
+      numbers.push_back(toFloat(value));
+    std::vector<double> wanted(expected.begin(),
+                               expected.begin() + live * layer.outputs);
+    run.untouched(title, got, live * layer.outputs);
+    double time = timed ? run.time() : 0;
+    run.compare(title, wanted, numbers, limit, time);
+    if (reference.size() < size_t(live * layer.outputs)) {
+      got.resize(live * layer.outputs);
+      if (!reference.empty())
+        run.same(title + " as fewer",
+                 std::vector<T>(got.begin(), got.begin() + reference.size()),
+                 reference);
+      reference = got;
+    } else {
+      got.resize(live * layer.outputs);
+      run.same(
+          title + " as others", got,
+          std::vector<T>(reference.begin(), reference.begin() + got.size()));
+    }
+  };
+  check(layer.tile16, 1, 1, false);
+  check(layer.tile16, 16, 7, false);
+  check(layer.tile16, 16, 16, true);
+  if (!isLarge) {
+    check(layer.tile64, 64, 50, false);
+    check(layer.tile64, 64, 64, true);
+  }
+
+  // A row alone gives the bits it gives among others.
+  if (!isLarge) {
+    int64_t row = 13;
+    Array<Bf16> one(run,
+                    std::vector<Bf16>(x.begin() + row * layer.columns,
+                                      x.begin() + (row + 1) * layer.columns));
+    Array<T> output(run, layer.outputs);
+    run.launch(layer.tile16, {&one, &weightMemory, &output}, 1);
+    run.same(layer.title + ", row 13 alone", output.values(),
+             std::vector<T>(reference.begin() + row * layer.outputs,
+                            reference.begin() + (row + 1) * layer.outputs));
+    // Blocks that add slices never get in each other's way.
+    bool equal = true;
+    std::vector<T> first = output.values();
+    for (int i = 0; i < 50; ++i) {
+      output.poison();
+      run.launch(layer.tile16, {&one, &weightMemory, &output}, 1);
+      equal &= std::memcmp(output.values().data(), first.data(),
+                           first.size() * sizeof(T)) == 0;
+    }
+    run.report(layer.title + ", 50 times", equal ? "same bits" : "DIFFERENT",
+               equal);
+  }
+}
+
+void check(Run &run, const Layer &layer, const std::vector<uint8_t> &packed,
+           const std::vector<float> &weight, bool isLarge) {
+  if (layer.resultF32)
+    checkLayer<float>(run, layer, packed, weight, isLarge);
+  else
+    checkLayer<Bf16>(run, layer, packed, weight, isLarge);
+}
+
+/// Adds the kernels of both tiles.
+Layer addKernels(Suite &suite, const std::string &family,
+                 const std::string &title, const std::string &parameters,
+                 int64_t outputs, int64_t columns, bool resultF32) {
+  std::string name = "k" + std::to_string(suite.kernels.size());
+  std::string all = "{activations = bf16, " +
+                    std::string(resultF32 ? "result = f32, " : "") +
+                    parameters + ", " + number("outputs", outputs) + ", " +
+                    number("columns", columns) + ", ";
+  Layer layer = {title, outputs, columns, resultF32, name, name + "t"};
+  suite.kernel(layer.tile16, family, all + number("row_tile", 16) + "}", 16);
+  suite.kernel(layer.tile64, family, all + number("row_tile", 64) + "}", 64);
+  return layer;
+}
+
+void addQuantLinear(Suite &suite, int64_t outputs, int64_t columns,
+                    int64_t bits, int64_t group, const Element &scale,
+                    bool resultF32 = false) {
+  std::string title = "quant_linear " + std::to_string(outputs) + "x" +
+                      std::to_string(columns) + " q" + std::to_string(bits) +
+                      " g" + std::to_string(group) + " " + scale.name +
+                      (resultF32 ? " -> f32" : "");
+  Layer layer =
+      addKernels(suite, "quant_linear", title,
+                 number("bits", bits) + ", " + number("group", group) +
+                     ", scale = " + scale.name,
+                 outputs, columns, resultF32);
+  suite.check([=](Run &run) {
+    std::vector<uint8_t> codes(outputs * columns);
+    Random random(5);
+    parallelFor(outputs * columns, [&](int64_t i) {
+      codes[i] = uint8_t(random.bits(i) >> 7 & ((1 << bits) - 1));
+    });
+    int64_t groups = columns / group;
+    Numbers scales(scale, outputs * groups, 6, 0.02f);
+    std::vector<float> weight(outputs * columns);
+    parallelFor(outputs, [&](int64_t output) {
+      for (int64_t k = 0; k < columns; ++k)
+        weight[output * columns + k] =
+            float(codes[output * columns + k] - (1 << (bits - 1))) *
+            scales.values[output * groups + k / group];
+    });
+    Fragments sizes = {outputs, columns, bits, group, scale.width};
+    check(run, layer, packFragments(sizes, codes, scales.bytes), weight, false);
+  });
+}
+
+void addLinear(Suite &suite, int64_t outputs, int64_t columns,
+               const Element &element, bool resultF32, bool isLarge = false) {
+  std::string title = "linear " + std::to_string(outputs) + "x" +
+                      std::to_string(columns) + " " + element.name +
+                      (resultF32 ? " -> f32" : "");
+  Layer layer = addKernels(suite, "linear", title, "element = " + element.name,
+                           outputs, columns, resultF32);
+  suite.check([=](Run &run) {
+    Numbers weight(element, outputs * columns, 7, 0.05f);
+    check(run, layer,
+          packRows(weight.bytes.data(), outputs, columns, element.width),
+          weight.values, isLarge);
+  });
+}
+
+void addEmbed(Suite &suite, int64_t vocabulary, int64_t columns,
+              const Element &element) {
+  std::string kernel = suite.kernel(
+      "k" + std::to_string(suite.kernels.size()), "embed",
+      "{activations = bf16, element = " + element.name +
+          ", scale_by = 2.0 : f32, " + number("vocabulary", vocabulary) + ", " +
+          number("columns", columns) + "}");
+  std::string title = "embed " + std::to_string(vocabulary) + "x" +
+                      std::to_string(columns) + " " + element.name;
+  suite.check([=](Run &run) {
+    Numbers table(element, vocabulary * columns, 8, 1);
+    Array<uint8_t> tableMemory(
+        run, packRows(table.bytes.data(), vocabulary, columns, element.width));
+    std::vector<int32_t> tokens = {
+        0, int32_t(vocabulary) - 1, -1, int32_t(vocabulary), 3, 5};
+    Array<int32_t> tokenMemory(run, tokens);
+    Array<int32_t> live(run, std::vector<int32_t>{5});
+    Array<Bf16> output(run, tokens.size() * columns);
+    run.launch(kernel, {&tokenMemory, &tableMemory, &output}, 6, &live);
+    std::vector<double> expected;
+    for (int row = 0; row < 5; ++row) {
+      int64_t token =
+          tokens[row] < 0 || tokens[row] >= vocabulary ? 0 : tokens[row];
+      for (int64_t k = 0; k < columns; ++k)
+        expected.push_back(table.values[token * columns + k] * 2);
+    }
+    std::vector<Bf16> got = output.values();
+    run.untouched(title, got, 5 * columns);
+    run.compare(title, expected, toFloats(got), 4e-3);
+  });
+}
+
+} // namespace
+
+void tandem::gpucheck::addLinearChecks(Suite &suite) {
+  // Tiny and demo pair.
+  addQuantLinear(suite, 128, 64, 4, 32, kBf16);
+  addQuantLinear(suite, 768, 384, 4, 32, kBf16);
+  addQuantLinear(suite, 384, 1024, 4, 32, kBf16);
+  addQuantLinear(suite, 384, 1024, 4, 128, kBf16);
+  addQuantLinear(suite, 1536, 384, 8, 128, kBf16);
+  // Outputs that fill no tile, groups of all kinds, all scales.
+  addQuantLinear(suite, 100, 512, 4, 64, kF16);
+  addQuantLinear(suite, 8, 96, 4, 16, kF32);
+  addQuantLinear(suite, 33, 480, 4, 48, kBf16);
+  addQuantLinear(suite, 130, 200, 4, 20, kBf16, true);
+  addQuantLinear(suite, 40, 576, 8, 96, kBf16);
+  addQuantLinear(suite, 40, 128, 4, 8, kF32);
+  addQuantLinear(suite, 144, 768, 4, 384, kBf16);
+  addQuantLinear(suite, 256, 1280, 8, 1280, kF32);
+  addQuantLinear(suite, 72, 224, 4, 224, kF16);
+  // Qwen3.5-4B and its drafter.
+  addQuantLinear(suite, 18432, 2560, 4, 32, kBf16);
+  addQuantLinear(suite, 2560, 9216, 4, 32, kBf16);
+  addQuantLinear(suite, 2560, 4096, 4, 32, kBf16);
+  addQuantLinear(suite, 2560, 12800, 4, 128, kBf16);
+  addQuantLinear(suite, 2560, 9728, 8, 128, kBf16);
+
+  addLinear(suite, 8, 64, kBf16, true);
+  addLinear(suite, 6144, 384, kBf16, true);
+  addLinear(suite, 1021, 384, kBf16, true);
+  addLinear(suite, 128, 384, kF16, false);
+  addLinear(suite, 100, 90, kBf16, false);
+  addLinear(suite, 100, 91, kF32, false);
+  addLinear(suite, 65, 72, kF32, true);
+  addLinear(suite, 32, 2560, kBf16, true);
+  addLinear(suite, 8192, 2560, kBf16, false);
+  addLinear(suite, 248320, 2560, kBf16, true, /*isLarge=*/true);
+
+  addEmbed(suite, 1024, 64, kBf16);
+  addEmbed(suite, 100, 90, kBf16);
+  addEmbed(suite, 100, 91, kF32);
+  addEmbed(suite, 6144, 384, kF16);
+}

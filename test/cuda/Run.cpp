@@ -1,0 +1,186 @@
+//===- Run.cpp - Launches kernels and judges what they write --------------===//
+
+#include "test/cuda/Run.h"
+
+#include <fstream>
+#include <sstream>
+
+using namespace tandem::gpucheck;
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+Memory::Memory(Run &run, size_t bytes) : run(run), bytes(bytes) {
+  run.driver.expect(run.driver.memAlloc(&block, bytes + 2 * kGuard),
+                    "cuMemAlloc");
+  run.driver.expect(run.driver.memset(block, 0xa5, bytes + 2 * kGuard),
+                    "cuMemset");
+}
+
+Memory::~Memory() {
+  std::vector<unsigned char> guard(kGuard);
+  for (DevicePointer at : {block, block + kGuard + bytes}) {
+    run.driver.expect(run.driver.copyToHost(guard.data(), at, kGuard),
+                      "cuMemcpyDtoH");
+    for (unsigned char byte : guard)
+      if (byte != 0xa5) {
+        run.report("guard", "WRITTEN", false);
+        break;
+      }
+  }
+  run.driver.memFree(block);
+}
+
+void Memory::write(const void *from) {
+  run.driver.expect(run.driver.copyToDevice(get(), from, bytes),
+                    "cuMemcpyHtoD");
+}
+
+void Memory::read(void *to) const {
+  run.driver.expect(run.driver.copyToHost(to, get(), bytes), "cuMemcpyDtoH");
+}
+
+void Memory::poison() {
+  run.driver.expect(run.driver.memset(get(), 0xff, bytes), "cuMemset");
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+static std::string readFile(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    std::fprintf(stderr, "gpu-check: %s: cannot be read\n", path.c_str());
+    std::exit(1);
+  }
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+Run::Run(const Driver &driver, const std::string &directory,
+         const std::string &kind)
+    : driver(driver), kind(kind) {
+  driver.expect(driver.eventCreate(&begin, 0), "cuEventCreate");
+  driver.expect(driver.eventCreate(&end, 0), "cuEventCreate");
+  std::istringstream table(readFile(directory + "/" + kind + ".txt"));
+  std::map<std::string, void *> modules;
+  for (std::string line; std::getline(table, line);) {
+    std::istringstream words(line);
+    std::string name, file;
+    LoadedKernel kernel;
+    uint64_t scratch = 0;
+    words >> name >> file >> kernel.block >> kernel.shared >> scratch;
+    for (auto &direction : kernel.grid)
+      words >> direction[0] >> direction[1] >> direction[2];
+    void *&module = modules[file];
+    if (!module) {
+      std::string image = readFile(directory + "/" + file);
+      driver.expect(
+          driver.moduleLoad(&module, image.c_str(), 0, nullptr, nullptr),
+          ("cuModuleLoadDataEx of " + file).c_str());
+    }
+    driver.expect(
+        driver.moduleGetFunction(&kernel.function, module, name.c_str()),
+        ("cuModuleGetFunction of " + name).c_str());
+    // MAX_DYNAMIC_SHARED_SIZE_BYTES.
+    if (kernel.shared > 48 * 1024)
+      driver.expect(
+          driver.functionSetAttribute(kernel.function, 8, int(kernel.shared)),
+          ("cuFuncSetAttribute of " + name).c_str());
+    if (scratch) {
+      driver.expect(driver.memAlloc(&kernel.scratch, scratch), "cuMemAlloc");
+      // Numbers are poison, counters of blocks zero: all are in front.
+      driver.expect(driver.memset(kernel.scratch, 0, scratch), "cuMemset");
+    }
+    kernels[name] = kernel;
+  }
+}
+
+void Run::launch(const std::string &name,
+                 const std::vector<const Memory *> &operands, int rows,
+                 const Memory *live) {
+  auto found = kernels.find(name);
+  if (found == kernels.end()) {
+    std::fprintf(stderr, "gpu-check: no kernel %s\n", name.c_str());
+    std::exit(1);
+  }
+  const LoadedKernel &kernel = found->second;
+  std::vector<DevicePointer> pointers;
+  for (const Memory *operand : operands)
+    pointers.push_back(operand->get());
+  pointers.push_back(live ? live->get() : 0);
+  last = [this, &kernel, pointers, rows, name]() mutable {
+    std::vector<void *> parameters;
+    for (DevicePointer &pointer : pointers)
+      parameters.push_back(&pointer);
+    DevicePointer scratch = kernel.scratch;
+    parameters.push_back(&rows);
+    parameters.push_back(&scratch);
+    unsigned grid[3];
+    for (int i = 0; i < 3; ++i) {
+      auto [fixed, perRow, divisor] = kernel.grid[i];
+      grid[i] = unsigned(
+          perRow ? fixed * ((perRow * rows + divisor - 1) / divisor) : fixed);
+    }
+    driver.expect(driver.launchKernel(
+                      kernel.function, grid[0], grid[1], grid[2], kernel.block,
+                      1, 1, kernel.shared, nullptr, parameters.data(), nullptr),
+                  ("cuLaunchKernel of " + name).c_str());
+  };
+  last();
+  driver.expect(driver.contextSynchronize(), ("running " + name).c_str());
+}
+
+double Run::time() {
+  constexpr int count = 20;
+  driver.expect(driver.eventRecord(begin, nullptr), "cuEventRecord");
+  for (int i = 0; i < count; ++i)
+    last();
+  driver.expect(driver.eventRecord(end, nullptr), "cuEventRecord");
+  driver.expect(driver.eventSynchronize(end), "cuEventSynchronize");
+  float milliseconds = 0;
+  driver.expect(driver.eventElapsedTime(&milliseconds, begin, end),
+                "cuEventElapsedTime");
+  return milliseconds * 1000 / count;
+}
+
+//===----------------------------------------------------------------------===//
+// The table
+//===----------------------------------------------------------------------===//
+
+void Run::report(const std::string &what, const std::string &verdict,
+                 bool good) {
+  std::printf("%-5s %-62s %-28s %s\n", kind.c_str(), what.c_str(),
+              verdict.c_str(), good ? "ok" : "FAILED");
+  ++lines;
+  failures += !good;
+}
+
+void Run::compare(const std::string &what, const std::vector<double> &expected,
+                  const std::vector<float> &got, double limit,
+                  double microseconds) {
+  double squares = 0, worst = 0;
+  for (double x : expected)
+    squares += x * x;
+  double rms =
+      std::sqrt(squares / double(std::max<size_t>(expected.size(), 1)));
+  bool finite = expected.size() <= got.size();
+  for (size_t i = 0; finite && i < expected.size(); ++i) {
+    double error = std::fabs(got[i] - expected[i]) /
+                   (std::fabs(expected[i]) + rms + 1e-30);
+    // Not a number is no small error.
+    if (!(error <= 1e30))
+      finite = false;
+    worst = std::max(worst, error);
+  }
+  char text[64];
+  if (microseconds > 0)
+    std::snprintf(text, sizeof(text), "%.1e of %.0e %8.1f us", worst, limit,
+                  microseconds);
+  else
+    std::snprintf(text, sizeof(text), "%.1e of %.0e", worst, limit);
+  report(what, finite ? text : "NOT FINITE", finite && worst <= limit);
+}

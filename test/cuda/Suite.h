@@ -1,0 +1,63 @@
+//===- Suite.h - Kernels and what is checked of them ----------------------===//
+
+#ifndef TANDEM_TEST_CUDA_SUITE_H
+#define TANDEM_TEST_CUDA_SUITE_H
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace tandem::gpucheck {
+
+class Run;
+
+/// A `plan.kernel`.
+struct KernelCase {
+  std::string name, family;
+  /// The dictionary, as MLIR spells it.
+  std::string parameters;
+  /// Rows of its largest launch.
+  int maxRows = 64;
+};
+
+/// All kernels, for the program that compiles them, and all checks, for the one
+/// that runs them.
+struct Suite {
+  std::vector<KernelCase> kernels;
+  std::vector<std::function<void(Run &)>> checks;
+
+  /// Adds a kernel, and returns its name.
+  std::string kernel(const std::string &name, const std::string &family,
+                     const std::string &parameters, int maxRows = 64) {
+    kernels.push_back({name, family, parameters, maxRows});
+    return name;
+  }
+  void check(std::function<void(Run &)> body) {
+    checks.push_back(std::move(body));
+  }
+};
+
+/// `name = value : i64` for a dictionary.
+inline std::string number(const std::string &name, int64_t value) {
+  return name + " = " + std::to_string(value) + " : i64";
+}
+
+void addLinearChecks(Suite &suite);
+void addRowChecks(Suite &suite);
+void addAttentionChecks(Suite &suite);
+void addDeltaChecks(Suite &suite);
+void addTokenChecks(Suite &suite);
+
+inline Suite makeSuite() {
+  Suite suite;
+  addRowChecks(suite);
+  addTokenChecks(suite);
+  addLinearChecks(suite);
+  addAttentionChecks(suite);
+  addDeltaChecks(suite);
+  return suite;
+}
+
+} // namespace tandem::gpucheck
+
+#endif // TANDEM_TEST_CUDA_SUITE_H
