@@ -2,6 +2,7 @@
 
 #include "codegen/ArtifactTables.h"
 #include "codegen/TokenizerTable.h"
+#include "codegen/WeightFills.h"
 #include "dialects/lm/LmDialect.h"
 #include "dialects/plan/PlanOps.h"
 
@@ -20,14 +21,24 @@ using flatbuffers::Offset;
 static constexpr uint64_t kBlobAlignment = 64;
 
 BlobLayout::BlobLayout(const ArtifactContents &contents) {
+  uint64_t end = 0;
   auto place = [&](uint64_t bytes) {
-    artifact::Blob blob(alignTo(size, kBlobAlignment), bytes);
-    size = blob.offset() + bytes;
+    artifact::Blob blob(alignTo(end, kBlobAlignment), bytes);
+    end = blob.offset() + bytes;
     return blob;
   };
   image = place(contents.image.sharedObject.size());
-  for (auto weight : mlir::ModuleOp(contents.plan).getOps<plan::WeightOp>())
-    weights.push_back(place(weight.getPacking().getSizeInBytes()));
+  auto ops = llvm::to_vector(
+      mlir::ModuleOp(contents.plan).getOps<plan::WeightOp>());
+  weights.resize(ops.size());
+  for (bool synthetic : {false, true}) {
+    for (auto [op, blob] : zip_equal(ops, weights))
+      if (isSynthetic(op) == synthetic)
+        blob = place(op.getPacking().getSizeInBytes());
+    (synthetic ? filledSize : size) = end;
+  }
+  if (llvm::none_of(ops, isSynthetic))
+    filledSize = 0;
 }
 
 namespace {
@@ -72,7 +83,7 @@ private:
 
   /// Each fills the vector of its table, and the indexes that later tables
   /// refer to.
-  Tables<artifact::Port> buildPorts();
+  Expected<Tables<artifact::Port>> buildPorts();
   Tables<artifact::State> buildStates();
   Tables<artifact::Weight> buildWeights();
   Tables<artifact::Kernel> buildKernels();
@@ -105,12 +116,19 @@ private:
 
 } // namespace
 
-TableBuilder::Tables<artifact::Port> TableBuilder::buildPorts() {
+Expected<TableBuilder::Tables<artifact::Port>> TableBuilder::buildPorts() {
   Tables<artifact::Port> ports;
   for (auto port : plan.getOps<plan::PortOp>()) {
     indexes[port.getResult()] = ports.size();
     auto type = mlir::cast<mlir::MemRefType>(port.getResult().getType());
-    std::vector<uint32_t> shape(type.getShape().begin(), type.getShape().end());
+    std::vector<uint32_t> shape;
+    for (int64_t size : type.getShape()) {
+      if (!isUInt<32>(size))
+        return createStringError("port '" + port.getName() +
+                                 "' has a dimension of " + Twine(size) +
+                                 ", expected less than 2^32");
+      shape.push_back(static_cast<uint32_t>(size));
+    }
     auto name = text(port.getName());
     auto shapeVector = builder.CreateVector(shape);
     ports.push_back(artifact::CreatePort(
@@ -140,8 +158,11 @@ TableBuilder::Tables<artifact::Weight> TableBuilder::buildWeights() {
     indexes[weight.getResult()] = index;
     auto name = text(weight.getName());
     auto packing = text(toText(weight.getPacking()));
-    weights.push_back(
-        artifact::CreateWeight(builder, name, packing, &layout.weights[index]));
+    Offset<artifact::Fill> fill;
+    if (isSynthetic(weight))
+      fill = buildFill(builder, weight);
+    weights.push_back(artifact::CreateWeight(
+        builder, name, packing, &layout.weights[index], fill));
   }
   return weights;
 }
@@ -282,7 +303,10 @@ Offset<artifact::Build> TableBuilder::buildBuild() {
 
 Error TableBuilder::build() {
   // A flatbuffer is written from the leaves to the root.
-  auto ports = builder.CreateVector(buildPorts());
+  Expected<Tables<artifact::Port>> portTables = buildPorts();
+  if (!portTables)
+    return portTables.takeError();
+  auto ports = builder.CreateVector(*portTables);
   auto states = builder.CreateVector(buildStates());
   auto weights = builder.CreateVector(buildWeights());
   auto kernels = builder.CreateVector(buildKernels());
@@ -315,7 +339,8 @@ Error TableBuilder::build() {
                    getModuleSize(PlanDialect::kArenaSizeAttrName),
                    getModuleSize(PlanDialect::kStateSizeAttrName),
                    getModuleSize(PlanDialect::kPortSizeAttrName), ports, states,
-                   weights, images, kernels, programs, loop, tokenizer, build));
+                   weights, images, kernels, programs, loop, tokenizer, build,
+                   /*chat=*/0, /*generation=*/0, layout.filledSize));
   // Without assertions the builder goes past its limit in silence.
   if (builder.GetSize() >= FLATBUFFERS_MAX_BUFFER_SIZE)
     return createStringError("the tables have " + Twine(builder.GetSize()) +

@@ -91,10 +91,15 @@ Expected<OutputFile> OutputFile::create(StringRef path) {
   struct stat info;
   if (path.empty())
     return createStringError("the path of the output is empty");
-  if (stat(path.str().c_str(), &info) == 0 && !S_ISREG(info.st_mode))
+  if (stat(path.str().c_str(), &info) != 0) {
+    // Such as a name that is too long, which only the last step would find.
+    if (errno != ENOENT)
+      return errorAt(path, lastError());
+  } else if (!S_ISREG(info.st_mode)) {
     return createStringError(path + (S_ISDIR(info.st_mode)
                                          ? ": is a directory, not a file"
                                          : ": is not a regular file"));
+  }
   if (sys::path::filename(path) == "." || path.ends_with("/"))
     return createStringError(path + ": is not the name of a file");
 
