@@ -306,7 +306,10 @@ void KernelEmitter::emitQuantLinear() {
   auto packing = plan::FragmentCodesAttr::get(
       given.getContext(), get("outputs"), get("columns"), get("bits"),
       get("group"), given.getAs<mlir::TypeAttr>("scale").getValue());
+  // With a scale for every step, 64 tokens take more registers than there are.
   int64_t tokens = getTokens();
+  if (packing.getUnitGroups() > 4)
+    tokens = std::min<int64_t>(tokens, 32);
   int64_t unitBytes = packing.getUnitBytes();
   int64_t stageBytes = kLinearOutputs / 16 * unitBytes +
                        tokens * (packing.getUnitSteps() * 16 + 8) * 2;

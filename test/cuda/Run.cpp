@@ -66,48 +66,56 @@ Run::Run(const Driver &driver, const std::string &directory,
   driver.expect(driver.eventCreate(&begin, 0), "cuEventCreate");
   driver.expect(driver.eventCreate(&end, 0), "cuEventCreate");
   std::istringstream table(readFile(directory + "/" + kind + ".txt"));
-  std::map<std::string, void *> modules;
   for (std::string line; std::getline(table, line);) {
     std::istringstream words(line);
-    std::string name, file;
+    std::string name;
     LoadedKernel kernel;
-    uint64_t scratch = 0;
-    words >> name >> file >> kernel.block >> kernel.shared >> scratch;
+    words >> name >> kernel.file >> kernel.block >> kernel.shared >>
+        kernel.scratchBytes;
     for (auto &direction : kernel.grid)
       words >> direction[0] >> direction[1] >> direction[2];
-    void *&module = modules[file];
-    if (!module) {
-      std::string image = readFile(directory + "/" + file);
-      driver.expect(
-          driver.moduleLoad(&module, image.c_str(), 0, nullptr, nullptr),
-          ("cuModuleLoadDataEx of " + file).c_str());
-    }
-    driver.expect(
-        driver.moduleGetFunction(&kernel.function, module, name.c_str()),
-        ("cuModuleGetFunction of " + name).c_str());
-    // MAX_DYNAMIC_SHARED_SIZE_BYTES.
-    if (kernel.shared > 48 * 1024)
-      driver.expect(
-          driver.functionSetAttribute(kernel.function, 8, int(kernel.shared)),
-          ("cuFuncSetAttribute of " + name).c_str());
-    if (scratch) {
-      driver.expect(driver.memAlloc(&kernel.scratch, scratch), "cuMemAlloc");
-      // Numbers are poison, counters of blocks zero: all are in front.
-      driver.expect(driver.memset(kernel.scratch, 0, scratch), "cuMemset");
-    }
+    kernel.file = directory + "/" + kernel.file;
     kernels[name] = kernel;
   }
 }
 
-void Run::launch(const std::string &name,
-                 const std::vector<const Memory *> &operands, int rows,
-                 const Memory *live) {
+const LoadedKernel &Run::load(const std::string &name) {
   auto found = kernels.find(name);
   if (found == kernels.end()) {
     std::fprintf(stderr, "gpu-check: no kernel %s\n", name.c_str());
     std::exit(1);
   }
-  const LoadedKernel &kernel = found->second;
+  LoadedKernel &kernel = found->second;
+  if (kernel.function)
+    return kernel;
+  void *&module = modules[kernel.file];
+  if (!module) {
+    std::string image = readFile(kernel.file);
+    driver.expect(
+        driver.moduleLoad(&module, image.c_str(), 0, nullptr, nullptr),
+        ("cuModuleLoadDataEx of " + kernel.file).c_str());
+  }
+  driver.expect(
+      driver.moduleGetFunction(&kernel.function, module, name.c_str()),
+      ("cuModuleGetFunction of " + name).c_str());
+  // MAX_DYNAMIC_SHARED_SIZE_BYTES.
+  if (kernel.shared > 48 * 1024)
+    driver.expect(
+        driver.functionSetAttribute(kernel.function, 8, int(kernel.shared)),
+        ("cuFuncSetAttribute of " + name).c_str());
+  if (kernel.scratchBytes) {
+    driver.expect(driver.memAlloc(&kernel.scratch, kernel.scratchBytes),
+                  "cuMemAlloc");
+    driver.expect(driver.memset(kernel.scratch, 0, kernel.scratchBytes),
+                  "cuMemset");
+  }
+  return kernel;
+}
+
+void Run::launch(const std::string &name,
+                 const std::vector<const Memory *> &operands, int rows,
+                 const Memory *live) {
+  const LoadedKernel &kernel = load(name);
   std::vector<DevicePointer> pointers;
   for (const Memory *operand : operands)
     pointers.push_back(operand->get());

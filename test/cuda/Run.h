@@ -61,8 +61,11 @@ private:
 
 /// How a kernel is launched.
 struct LoadedKernel {
+  /// Image that it is in; null before it is first launched.
+  std::string file;
   void *function = nullptr;
   unsigned block = 0, shared = 0;
+  uint64_t scratchBytes = 0;
   DevicePointer scratch = 0;
   /// Per direction: fixed, per row, divisor.
   long grid[3][3] = {};
@@ -70,7 +73,7 @@ struct LoadedKernel {
 
 class Run {
 public:
-  /// Loads the kernels of \p directory for \p kind, `cubin` or `ptx`.
+  /// Runs the kernels of \p directory of \p kind, `cubin` or `ptx`.
   Run(const Driver &driver, const std::string &directory,
       const std::string &kind);
 
@@ -115,8 +118,11 @@ public:
   int failures = 0, lines = 0;
 
 private:
+  const LoadedKernel &load(const std::string &name);
+
   std::string kind;
   std::map<std::string, LoadedKernel> kernels;
+  std::map<std::string, void *> modules;
   void *begin = nullptr, *end = nullptr;
   std::function<void()> last;
 };
