@@ -120,10 +120,19 @@ static Value decode(const models::TensorView &view, mlir::Type elementType) {
   return result;
 }
 
+/// What a weight is kept under.
+static std::string getWeightKey(StringRef checkpoint, StringRef name) {
+  return (checkpoint + ":" + name).str();
+}
+
+void Interpreter::setWeight(StringRef checkpoint, StringRef name, Value value) {
+  weights.insert_or_assign(getWeightKey(checkpoint, name), std::move(value));
+}
+
 Expected<Value> Interpreter::loadWeight(mlir::Operation *op) {
   auto weight = llvm::cast<lm::WeightOp>(op);
   StringRef checkpoint = weight.getCheckpoint(), name = weight.getName();
-  std::string key = (checkpoint + ":" + name).str();
+  std::string key = getWeightKey(checkpoint, name);
   if (auto it = weights.find(key); it != weights.end())
     return it->second;
 

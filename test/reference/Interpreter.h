@@ -38,6 +38,10 @@ public:
   static llvm::Expected<Interpreter> create(mlir::ModuleOp module,
                                             llvm::StringRef root = "");
 
+  /// Gives the weight \p name of \p checkpoint, which is then not looked up in
+  /// a file. \p value has the type of the op.
+  void setWeight(llvm::StringRef checkpoint, llvm::StringRef name, Value value);
+
   /// The results of function \p name on \p arguments, which have its types.
   /// Errors: no such function, a weight that the checkpoint lacks or has in
   /// another type, an op that is not of lm.
