@@ -36,6 +36,9 @@ namespace tandem {
 
 enum class DraftChoice : uint8_t { Likeliest, Shared, Rejection };
 
+/// What accepts most: docs/serving.md has the measurements.
+constexpr DraftChoice defaultDraftChoice = DraftChoice::Shared;
+
 class BlockSampler {
 public:
   /// For rows of \p vocabulary logits; \p options have passed checkSampling.

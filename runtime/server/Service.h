@@ -37,13 +37,13 @@ namespace tandem::server {
 
 struct ServiceOptions {
   /// What clients call the model.
-  std::string modelName;
+  std::string modelName = {};
   /// Requests that may wait behind the one that runs.
   size_t queue = 32;
   /// Seconds from a request to the end of its answer; 0: as long as it takes.
   double timeout = 600;
   /// Takes the place of the checkpoint's chat template.
-  std::optional<std::string> templateName;
+  std::optional<std::string> templateName = std::nullopt;
   bool useDrafter = true;
   DraftChoice drafts = DraftChoice::Likeliest;
 };

@@ -9,15 +9,17 @@
 #define TANDEM_TOOLS_QRUN_COMMANDS_H
 
 #include "tools/qrun/Session.h"
+#include "tools/qrun/TextOptions.h"
 
 namespace tandem::qrun {
 
 struct GenerateFlags : DeviceFlags {
   PromptFlags prompt;
+  AnswerFlags answer;
+  /// The prompt is a message of a user.
+  bool isChat = false;
+  ChatFlags chat;
   uint32_t maxNewTokens = 128;
-  bool noDraft = false;
-  bool ignoreEos = false;
-  std::vector<std::string> stops;
   bool json = false;
 };
 /// Writes text: to stdout as it is decided, or one JSON object at the end.
@@ -53,6 +55,34 @@ struct BenchFlags : DeviceFlags {
 };
 /// Measures and prints how fast the pair is.
 Status bench(const BenchFlags &flags);
+
+struct ChatCommandFlags : DeviceFlags {
+  AnswerFlags answer;
+  ChatFlags chat;
+  /// Of an answer.
+  uint32_t maxNewTokens = 1u << 30;
+};
+/// Talks with whoever is at the terminal.
+Status converse(const ChatCommandFlags &flags);
+
+struct ServeFlags : DeviceFlags {
+  std::string host = "127.0.0.1";
+  /// 0: one that is free.
+  int port = 8000;
+  /// Empty: anybody may ask.
+  std::string apiKey;
+  /// Empty: the name of the file.
+  std::string modelName;
+  uint32_t queue = 32;
+  /// Seconds of a request; 0: as long as it takes.
+  double timeout = 600;
+  uint32_t maxBodyMegabytes = 8;
+  std::optional<std::string> templateName;
+  bool noDraft = false;
+  DraftChoice drafts = defaultDraftChoice;
+};
+/// Answers requests of OpenAI's API until it gets a signal.
+Status serve(const ServeFlags &flags);
 
 struct InspectFlags {
   std::string artifact;

@@ -3,8 +3,8 @@
 #include "tools/qrun/Commands.h"
 
 #include "runtime/Speculator.h"
-#include "runtime/TextStream.h"
 #include "runtime/WeightTraffic.h"
+#include "tools/qrun/AnswerPrinter.h"
 #include "tools/qrun/Interrupt.h"
 
 #include <cerrno>
@@ -16,61 +16,31 @@ namespace tandem::qrun {
 
 namespace {
 
-/// Writes text to stdout after every round, or keeps it.
-class Printer final : public TokenSink {
+/// Takes tokens that are no text, because there is no tokenizer.
+class Silence final : public TokenSink {
 public:
-  /// \p stream is null when there is no tokenizer and so no text.
-  Printer(TextStream *stream, bool keep) : stream(stream), keep(keep) {}
-
-  bool token(uint32_t id) override { return !stream || stream->push(id); }
-
-  bool keepGoing() override {
-    flush();
-    return writeError == 0 && !interrupted();
-  }
-
-  /// Ends the text.
-  void finish() {
-    if (stream)
-      stream->finish();
-    flush();
-  }
-
-  const std::string &text() const { return kept; }
-  /// The error number of writing to stdout, 0 when all went well.
-  int error() const { return writeError; }
-
-private:
-  void flush() {
-    if (!stream)
-      return;
-    std::string text = stream->take();
-    if (keep) {
-      kept += text;
-      return;
-    }
-    if (writeError == 0 &&
-        (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() ||
-         std::fflush(stdout) != 0))
-      writeError = errno;
-  }
-
-  TextStream *stream;
-  bool keep;
-  std::string kept;
-  int writeError = 0;
+  bool token(uint32_t) override { return true; }
+  bool keepGoing() override { return !interrupted(); }
 };
 
 } // namespace
 
-static void printJson(const Generation &generation, const std::string &text,
+static void printJson(const Generation &generation,
+                      const GenerateOptions &options,
+                      const AnswerPrinter *printer, bool isChat,
                       size_t promptTokens, double loadSeconds) {
   nlohmann::ordered_json object;
   object["ids"] = generation.ids;
-  object["text"] = text;
+  object["text"] = printer ? printer->text() : "";
+  if (isChat) {
+    object["reasoning"] = printer->reasoning();
+    object["content"] = printer->content();
+  }
   object["finish_reason"] =
       generation.finishReason == FinishReason::Stop ? "stop" : "length";
   object["prompt_tokens"] = promptTokens;
+  if (options.sampling)
+    object["seed"] = options.sampling->seed;
   object["accept_lengths"] = generation.acceptLengths;
   object["mean_accept_length"] = generation.meanAcceptLength();
   object["timing"] = {{"load_s", loadSeconds},
@@ -104,6 +74,20 @@ static void printSummary(const Generation &generation, const Session &session) {
   std::fputc('\n', stderr);
 }
 
+/// The ids of a message.
+static StatusOr<std::vector<uint32_t>>
+encodeMessage(const GenerateFlags &flags, const ChatTemplate &chat,
+              const ChatOptions &how, const Tokenizer &tokenizer) {
+  TANDEM_ASSIGN_OR_RETURN(std::string text, readPromptText(flags.prompt));
+  std::vector<ChatMessage> messages;
+  if (flags.chat.system)
+    messages.push_back({ChatRole::System, *flags.chat.system});
+  messages.push_back({ChatRole::User, std::move(text)});
+  TANDEM_ASSIGN_OR_RETURN(std::vector<ChatPiece> pieces,
+                          chat.render(messages, how));
+  return encodeChat(tokenizer, pieces);
+}
+
 StatusOr<int> generate(const GenerateFlags &flags) {
   TANDEM_ASSIGN_OR_RETURN(Session session, load(flags));
   auto speculator = Speculator::create(session.artifact, session.device());
@@ -113,37 +97,54 @@ StatusOr<int> generate(const GenerateFlags &flags) {
   // Without a tokenizer ids go in and out.
   std::optional<Tokenizer> tokenizer;
   if (session.artifact.root().tokenizer() || !flags.prompt.idsFile ||
-      !flags.json || !flags.stops.empty()) {
+      !flags.json || !flags.answer.stops.empty()) {
     TANDEM_ASSIGN_OR_RETURN(tokenizer,
                             makeTokenizer(session.artifact, flags.artifact));
   }
-  TANDEM_ASSIGN_OR_RETURN(
-      std::vector<uint32_t> prompt,
-      readPrompt(flags.prompt, tokenizer ? &*tokenizer : nullptr));
+  std::vector<uint32_t> prompt;
+  bool beginsInReasoning = false;
+  if (flags.isChat) {
+    TANDEM_ASSIGN_OR_RETURN(ChatTemplate chat,
+                            findTemplate(flags.chat, session, flags.artifact));
+    ChatOptions how{.thinking =
+                        flags.chat.thinking.value_or(chat.thinksByDefault())};
+    beginsInReasoning = chat.answerBeginsInReasoning(how);
+    TANDEM_ASSIGN_OR_RETURN(prompt,
+                            encodeMessage(flags, chat, how, *tokenizer));
+  } else {
+    TANDEM_ASSIGN_OR_RETURN(
+        prompt, readPrompt(flags.prompt, tokenizer ? &*tokenizer : nullptr));
+  }
 
-  std::optional<TextStream> stream;
+  std::optional<AnswerPrinter> printer;
   if (tokenizer)
-    stream.emplace(*tokenizer, flags.stops);
-  Printer printer(stream ? &*stream : nullptr, flags.json);
-  GenerateOptions options;
+    printer.emplace(*tokenizer, flags.answer.stops, beginsInReasoning,
+                    /*print=*/!flags.json);
+  Silence silence;
+  TokenSink *sink = &silence;
+  if (printer)
+    sink = &*printer;
+  TANDEM_ASSIGN_OR_RETURN(GenerateOptions options,
+                          makeOptions(flags.answer, session.artifact));
   options.maxNewTokens = flags.maxNewTokens;
-  options.ignoreStopTokens = flags.ignoreEos;
-  options.useDrafter = !flags.noDraft;
   catchInterrupts();
-  auto generation = speculator->generate(prompt, options, printer);
+  auto generation = speculator->generate(prompt, options, *sink);
   if (!generation.isOk())
     return inFile(flags.artifact, generation.status());
-  printer.finish();
+  if (printer)
+    printer->finish();
   if (generation->finishReason == FinishReason::Cancelled && interrupted())
     return 130;
+  int error = printer ? printer->error() : 0;
   // A reader that has seen enough is no error.
-  if (printer.error() == EPIPE)
+  if (error == EPIPE)
     return 0;
-  if (printer.error() != 0)
-    return systemError("stdout: cannot write", printer.error());
+  if (error != 0)
+    return systemError("stdout: cannot write", error);
 
   if (flags.json)
-    printJson(*generation, printer.text(), prompt.size(), session.loadSeconds);
+    printJson(*generation, options, printer ? &*printer : nullptr, flags.isChat,
+              prompt.size(), session.loadSeconds);
   else if (isatty(STDERR_FILENO))
     printSummary(*generation, session);
   return 0;

@@ -11,6 +11,7 @@ static volatile sig_atomic_t signalSeen = 0;
 static void remember(int) { signalSeen = 1; }
 
 void catchInterrupts() {
+  signalSeen = 0;
   struct sigaction action = {};
   action.sa_handler = remember;
   // The default action is back for the second signal. No SA_RESTART: a write

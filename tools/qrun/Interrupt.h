@@ -5,8 +5,8 @@
 
 namespace tandem::qrun {
 
-/// From now on the first SIGINT or SIGTERM only sets interrupted(); the next
-/// one ends the process as usual.
+/// From now on the first SIGINT or SIGTERM only sets interrupted(), which is
+/// false again; the next one ends the process as usual.
 void catchInterrupts();
 
 /// Whether a signal has come.

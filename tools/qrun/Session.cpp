@@ -58,6 +58,25 @@ StatusOr<Tokenizer> makeTokenizer(const Artifact &artifact,
   return tokenizer;
 }
 
+StatusOr<ChatTemplate> findTemplate(const ChatFlags &flags,
+                                    const Session &session,
+                                    const std::string &path) {
+  auto chat =
+      ChatTemplate::find(session.artifact.root().chat(), flags.templateName);
+  if (!chat.isOk())
+    return inFile(path, chat.status());
+  return chat;
+}
+
+StatusOr<std::string> readPromptText(const PromptFlags &flags) {
+  if (flags.text)
+    return *flags.text;
+  auto text = readTextFile(*flags.textFile);
+  if (!text.isOk())
+    return inFile(*flags.textFile, text.status());
+  return text;
+}
+
 StatusOr<std::vector<uint32_t>> readPrompt(const PromptFlags &flags,
                                            const Tokenizer *tokenizer) {
   if (flags.idsFile) {
@@ -67,18 +86,10 @@ StatusOr<std::vector<uint32_t>> readPrompt(const PromptFlags &flags,
     return ids;
   }
   assert(tokenizer && "text needs a tokenizer");
-  if (flags.text) {
-    auto ids = tokenizer->encode(*flags.text);
-    if (!ids.isOk())
-      return inFile("the prompt", ids.status());
-    return ids;
-  }
-  auto text = readTextFile(*flags.textFile);
-  if (!text.isOk())
-    return inFile(*flags.textFile, text.status());
-  auto ids = tokenizer->encode(*text);
+  TANDEM_ASSIGN_OR_RETURN(std::string text, readPromptText(flags));
+  auto ids = tokenizer->encode(text);
   if (!ids.isOk())
-    return inFile(*flags.textFile, ids.status());
+    return inFile(flags.text ? "the prompt" : *flags.textFile, ids.status());
   return ids;
 }
 

@@ -6,6 +6,7 @@
 #include "runtime/Artifact.h"
 #include "runtime/Tokenizer.h"
 #include "tools/qrun/ChosenDevice.h"
+#include "tools/qrun/TextOptions.h"
 
 #include <memory>
 #include <optional>
@@ -53,6 +54,15 @@ StatusOr<Session> load(const DeviceFlags &flags);
 /// The tokenizer of \p artifact, which lies in the file \p path.
 StatusOr<Tokenizer> makeTokenizer(const Artifact &artifact,
                                   const std::string &path);
+
+/// The chat template of \p flags, or of the artefact, which lies in the file
+/// \p path.
+StatusOr<ChatTemplate> findTemplate(const ChatFlags &flags,
+                                    const Session &session,
+                                    const std::string &path);
+
+/// The text of a prompt that is not given by ids.
+StatusOr<std::string> readPromptText(const PromptFlags &flags);
 
 /// The ids of a prompt. \p tokenizer is null when the artefact has none, and
 /// needed for text only.

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tools/qrun/Commands.h"
+#include "tools/qrun/TextFlags.h"
 
 #include <CLI/CLI.hpp>
 #include <csignal>
@@ -82,13 +83,10 @@ int main(int argc, char **argv) {
                  "Most tokens of the answer")
       ->check(CLI::Range(1u, 1u << 30))
       ->capture_default_str();
-  app.add_flag("--no-draft", generateFlags.noDraft, "Without the drafter");
-  app.add_flag("--ignore-eos", generateFlags.ignoreEos,
-               "Go on behind stop tokens");
-  app.add_option("--stop", generateFlags.stops,
-                 "Text that ends the answer; may be given several times")
-      ->expected(1)
-      ->take_all();
+  addAnswerFlags(app, generateFlags.answer);
+  app.add_flag("--chat", generateFlags.isChat,
+               "The prompt is a message: use the chat template");
+  addChatFlags(app, generateFlags.chat);
   app.add_flag("--json", generateFlags.json, "Print one JSON object");
   app.require_subcommand(0, 1);
 
@@ -142,6 +140,33 @@ int main(int argc, char **argv) {
     run = command(bench, benchFlags);
   });
 
+  ChatCommandFlags chatFlags;
+  CLI::App *chatApp =
+      app.add_subcommand("chat", "A conversation in the terminal");
+  addDeviceFlags(*chatApp, chatFlags);
+  chatApp
+      ->add_option("-n,--max-tokens", chatFlags.maxNewTokens,
+                   "Most tokens of an answer (default: what fits)")
+      ->check(CLI::Range(1u, 1u << 30));
+  addAnswerFlags(*chatApp, chatFlags.answer);
+  addChatFlags(*chatApp, chatFlags.chat);
+  chatApp->callback([&] {
+    problem = missing(chatFlags.artifact, nullptr);
+    if (problem.empty())
+      problem = problemOf(chatFlags.answer);
+    run = command(converse, chatFlags);
+  });
+
+  ServeFlags serveFlags;
+  CLI::App *serveApp =
+      app.add_subcommand("serve", "Answers requests of OpenAI's API");
+  addDeviceFlags(*serveApp, serveFlags);
+  addServeFlags(*serveApp, serveFlags);
+  serveApp->callback([&] {
+    problem = missing(serveFlags.artifact, nullptr);
+    run = command(serve, serveFlags);
+  });
+
   InspectFlags inspectFlags;
   CLI::App *inspectApp =
       app.add_subcommand("inspect", "What an artefact holds");
@@ -176,9 +201,10 @@ int main(int argc, char **argv) {
   }
   if (!run) {
     problem = missing(generateFlags.artifact, &generateFlags.prompt);
-    for (const std::string &stop : generateFlags.stops)
-      if (stop.empty())
-        problem = "--stop: the text is empty";
+    if (problem.empty())
+      problem = problemOf(generateFlags.answer);
+    if (problem.empty() && generateFlags.isChat && generateFlags.prompt.idsFile)
+      problem = "--chat takes text, not --ids";
     run = [&] { return generate(generateFlags); };
   }
   if (!problem.empty())

@@ -1,0 +1,170 @@
+//===- ChatCommand.cpp - qrun chat ----------------------------------------===//
+
+#include "tools/qrun/Commands.h"
+
+#include "tools/qrun/AnswerPrinter.h"
+#include "tools/qrun/Interrupt.h"
+#include "tools/qrun/LineReader.h"
+
+#include <cerrno>
+#include <cstdio>
+
+namespace tandem::qrun {
+
+namespace {
+
+constexpr const char *help =
+    "/stats         how fast the last answer was\n"
+    "/thinking on   think before an answer, or 'off'\n"
+    "/reset         forget the conversation\n"
+    "/exit          leave (or Ctrl-D)\n"
+    "Ctrl-C stops an answer. A line that ends in \\ goes on in the next one.\n";
+
+/// A conversation in the terminal.
+class Conversation {
+public:
+  Conversation(const ChatCommandFlags &flags, const Session &session,
+               Speculator speculator, Tokenizer tokenizer, ChatTemplate chat,
+               GenerateOptions options)
+      : flags(flags), session(session), speculator(std::move(speculator)),
+        tokenizer(std::move(tokenizer)), chat(chat),
+        options(std::move(options)),
+        thinking(flags.chat.thinking.value_or(chat.thinksByDefault())) {
+    reset();
+  }
+
+  Status run();
+
+private:
+  void reset() {
+    messages.clear();
+    if (flags.chat.system)
+      messages.push_back({ChatRole::System, *flags.chat.system});
+  }
+  /// Does what a line that begins with '/' says; returns false to leave.
+  bool obey(const std::string &line);
+  Status answer(const std::string &question);
+  void printStats() const;
+
+  const ChatCommandFlags &flags;
+  const Session &session;
+  Speculator speculator;
+  Tokenizer tokenizer;
+  ChatTemplate chat;
+  GenerateOptions options;
+  bool thinking;
+  std::vector<ChatMessage> messages;
+  std::optional<Generation> last;
+  size_t promptTokens = 0;
+};
+
+} // namespace
+
+void Conversation::printStats() const {
+  if (!last) {
+    std::printf("there was no answer yet\n");
+    return;
+  }
+  std::printf("prompt %zu tokens (%u of them known), first token after %.2f s\n"
+              "answer %zu tokens, %.1f tokens/s",
+              promptTokens, last->reusedTokens, last->prefillSeconds,
+              last->ids.size(), last->tokensPerSecond());
+  if (!last->acceptLengths.empty())
+    std::printf(", mean accept length %.2f", last->meanAcceptLength());
+  std::printf("\ncontext %zu of %u tokens\n", promptTokens + last->ids.size(),
+              session.artifact.root().loop()->max_context());
+}
+
+bool Conversation::obey(const std::string &line) {
+  if (line == "/exit" || line == "/quit")
+    return false;
+  if (line == "/reset") {
+    reset();
+    std::printf("the conversation is forgotten\n");
+  } else if (line == "/stats") {
+    printStats();
+  } else if (line == "/thinking on" || line == "/thinking off") {
+    thinking = line == "/thinking on";
+    std::printf("thinking is %s\n", thinking ? "on" : "off");
+  } else if (line == "/help") {
+    std::printf("%s", help);
+  } else {
+    std::printf("there is no %s, /help lists what there is\n", line.c_str());
+  }
+  return true;
+}
+
+Status Conversation::answer(const std::string &question) {
+  messages.push_back({ChatRole::User, question});
+  ChatOptions how{.thinking = thinking};
+  TANDEM_ASSIGN_OR_RETURN(std::vector<ChatPiece> pieces,
+                          chat.render(messages, how));
+  TANDEM_ASSIGN_OR_RETURN(std::vector<uint32_t> prompt,
+                          encodeChat(tokenizer, pieces));
+  catchInterrupts();
+  AnswerPrinter printer(tokenizer, flags.answer.stops,
+                        chat.answerBeginsInReasoning(how), /*print=*/true);
+  StatusOr<Generation> generation =
+      speculator.generate(prompt, options, printer);
+  if (!generation.isOk()) {
+    messages.pop_back();
+    return generation.status();
+  }
+  printer.finish();
+  std::printf("\n");
+  if (printer.error() != 0)
+    return systemError("stdout: cannot write", printer.error());
+  // An answer that was stopped is what was said.
+  messages.push_back(
+      {ChatRole::Assistant, printer.content(), printer.reasoning()});
+  promptTokens = prompt.size();
+  last = std::move(*generation);
+  return Status();
+}
+
+Status Conversation::run() {
+  LineReader reader;
+  if (reader.isInteractive())
+    std::printf("/help lists the commands\n");
+  while (true) {
+    std::optional<std::string> line = reader.read("> ");
+    if (!line)
+      return Status();
+    if (line->find_first_not_of(" \t\n") == std::string::npos)
+      continue;
+    if (line->starts_with('/')) {
+      if (!obey(*line))
+        return Status();
+    } else if (Status status = answer(*line); !status.isOk()) {
+      // A question that is too long is no reason to leave, a reader who has
+      // left is.
+      if (status.code() != StatusCode::InvalidArgument ||
+          !reader.isInteractive())
+        return inFile(flags.artifact, status);
+      std::printf("%s\n", status.message().c_str());
+    }
+    if (!reader.isInteractive() && interrupted())
+      return Status();
+    std::fflush(stdout);
+  }
+}
+
+Status converse(const ChatCommandFlags &flags) {
+  TANDEM_ASSIGN_OR_RETURN(Session session, load(flags));
+  auto speculator = Speculator::create(session.artifact, session.device());
+  if (!speculator.isOk())
+    return inFile(flags.artifact, speculator.status());
+  TANDEM_ASSIGN_OR_RETURN(Tokenizer tokenizer,
+                          makeTokenizer(session.artifact, flags.artifact));
+  TANDEM_ASSIGN_OR_RETURN(ChatTemplate chat,
+                          findTemplate(flags.chat, session, flags.artifact));
+  TANDEM_ASSIGN_OR_RETURN(GenerateOptions options,
+                          makeOptions(flags.answer, session.artifact));
+  options.maxNewTokens = flags.maxNewTokens;
+  options.reusePrefix = true;
+  return Conversation(flags, session, std::move(*speculator),
+                      std::move(tokenizer), chat, std::move(options))
+      .run();
+}
+
+} // namespace tandem::qrun
