@@ -61,6 +61,7 @@ static ArtifactSpec specOf(const FakeOptions &options) {
     }
   }
   spec.loop = loop;
+  spec.tokenizer = options.tokenizer;
   return spec;
 }
 

@@ -43,6 +43,7 @@ struct FakeOptions {
   /// 0 for all others. The drafter gets the context with the anchor behind it,
   /// and as many zeros behind that as the slot has drafts before it.
   Logits targetLogits = nullptr, drafterLogits = nullptr;
+  std::optional<TokenizerSpec> tokenizer = std::nullopt;
 };
 
 /// What a target says whose logits are \p logits.

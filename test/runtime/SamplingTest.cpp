@@ -113,7 +113,7 @@ size_t codeOf(std::span<const uint32_t> ids, unsigned length) {
   return code;
 }
 
-constexpr unsigned texts = 20000;
+constexpr unsigned texts = 8000;
 
 } // namespace
 
