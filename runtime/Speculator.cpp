@@ -379,8 +379,8 @@ Status Speculator::checkOptions(const GenerateOptions &options) const {
   if (options.promptLogprobs && !(canScore() && canSample()))
     return invalidArgument("was compiled without 'score' or without logits: "
                            "prompts have no log probabilities");
-  if (options.drafts != DraftChoice::Likeliest && options.useDrafter &&
-      hasDrafter() && driver.loop().score_draft() < 0)
+  if (options.sampling && options.drafts != DraftChoice::Likeliest &&
+      options.useDrafter && hasDrafter() && driver.loop().score_draft() < 0)
     return invalidArgument("was compiled without 'score_draft': drafts cannot "
                            "be sampled");
   if (options.sampling)
