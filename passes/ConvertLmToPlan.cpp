@@ -30,6 +30,8 @@ static constexpr int64_t kDefaultPositions = 4096;
 //===----------------------------------------------------------------------===//
 
 LogicalResult FunctionConverter::convert() {
+  if (function.isExternal() || !function.getBody().hasOneBlock())
+    return function.emitOpError("expects one block");
   SmallVector<Value> inputs = {}, outputs = {};
   if (failed(convertArguments(inputs)) || failed(placeResults(outputs)))
     return failure();

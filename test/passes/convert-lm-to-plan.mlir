@@ -278,3 +278,8 @@ func.func @no_kernel(%a: tensor<1xi32> {lm.port = "a"},
   }
   return %block : tensor<2xi32>
 }
+
+// -----
+
+// expected-error @below {{expects one block}}
+func.func private @no_body(tensor<1xi32> {lm.port = "a"})
