@@ -1,6 +1,7 @@
 //===- Serializer.cpp - A plan as a .tandem file --------------------------===//
 
 #include "codegen/Serializer.h"
+#include "codegen/Repack.h"
 #include "codegen/WeightPacker.h"
 #include "dialects/lm/LmDialect.h"
 #include "dialects/plan/PlanOps.h"
@@ -58,7 +59,20 @@ private:
 /// A weight and the tensors it is made from.
 struct PackedWeight {
   plan::PackingAttrInterface packing;
-  SmallVector<const TensorView *, 2> sources;
+  /// The order of the sources, where it is another than the packing takes.
+  lm::SourceAttr repack;
+  SmallVector<const TensorView *, 3> sources;
+
+  Error check() const {
+    return repack ? checkRepack(repack, packing, sources)
+                  : checkSources(packing, sources);
+  }
+  Error write(ByteSink sink) const {
+    if (!repack)
+      return packWeight(packing, sources, sink);
+    Repacked tensors(repack, packing, sources);
+    return packWeight(packing, {&tensors.codes, &tensors.scales}, sink);
+  }
 };
 
 /// Writes an artefact front to back; the header comes last, so that what is
@@ -100,6 +114,7 @@ Error ArtifactWriter::resolveWeights() {
   for (auto weight : plan.getOps<plan::WeightOp>()) {
     PackedWeight &packed = weights.emplace_back();
     packed.packing = weight.getPacking();
+    packed.repack = weight.getRepackAttr();
     for (auto source : weight.getSources().getAsRange<mlir::StringAttr>()) {
       Expected<const Checkpoint *> checkpoint =
           checkpoints.get(weight.getCheckpoint());
@@ -111,7 +126,7 @@ Error ArtifactWriter::resolveWeights() {
                                  ": has no tensor '" + source.getValue() + "'");
       packed.sources.push_back(tensor);
     }
-    if (Error error = checkSources(packed.packing, packed.sources))
+    if (Error error = packed.check())
       return error;
   }
   return Error::success();
@@ -139,13 +154,12 @@ Error ArtifactWriter::writeBlobs() {
     total += blob.size();
   for (auto [packed, blob] : zip_equal(weights, layout.weights)) {
     startBlob(blob);
-    Error error = packWeight(packed.packing, packed.sources,
-                             [&](ArrayRef<uint8_t> bytes) {
-                               writeBytes(bytes);
-                               done += bytes.size();
-                               progress(done, total);
-                               return file.check();
-                             });
+    Error error = packed.write([&](ArrayRef<uint8_t> bytes) {
+      writeBytes(bytes);
+      done += bytes.size();
+      progress(done, total);
+      return file.check();
+    });
     if (error)
       return error;
   }

@@ -165,8 +165,10 @@ public:
         wordsPerRow(divideCeil(packing.getColumns(), perWord)),
         wholeWords(group % perWord == 0),
         // In the checkpoint a code is the value plus 2^(bits - 1). Taking that
-        // off again flips the top bit.
-        signs(packing.getBits() == 4 ? 0x88888888 : 0x80808080) {}
+        // off again flips the top bit. A float is what it is.
+        signs(packing.getFloatCodes()  ? 0
+              : packing.getBits() == 4 ? 0x88888888
+                                       : 0x80808080) {}
 
   /// Writes outputs [first, first + live) into \p tile, which has been filled
   /// with zeros.
@@ -175,7 +177,7 @@ public:
       uint8_t *record = tile + index * packing.getGroupBytes();
       if (Error error = packScales(first, live, index, record))
         return error;
-      uint8_t *words = record + kTile * models::getByteWidth(scales.dtype);
+      uint8_t *words = record + packing.getScaleBytes();
       for (int64_t word = 0; word < wordsPerGroup; ++word)
         for (int64_t lane = 0; lane < live; ++lane)
           store<uint32_t>(words, word * kTile + lane,
@@ -188,13 +190,18 @@ private:
   Error packScales(int64_t first, int64_t live, int64_t index,
                    uint8_t *record) const {
     int64_t width = models::getByteWidth(scales.dtype);
-    for (int64_t lane = 0; lane < live; ++lane) {
-      int64_t entry = (first + lane) * groups + index;
-      if (Error error = checkScale(scales, first + lane, index, groups))
-        return error;
-      std::memcpy(record + lane * width, scales.bytes.data() + entry * width,
-                  width);
-    }
+    // A scale, and maybe the zero point behind it.
+    int64_t parts = packing.getScalesPerGroup();
+    for (int64_t lane = 0; lane < live; ++lane)
+      for (int64_t part = 0; part < parts; ++part) {
+        int64_t row = first + lane, place = index * parts + part;
+        if (Error error = checkScale(scales, row, place, groups * parts))
+          return error;
+        std::memcpy(record + (part * kTile + lane) * width,
+                    scales.bytes.data() +
+                        (row * groups * parts + place) * width,
+                    width);
+      }
     return Error::success();
   }
 
@@ -440,9 +447,12 @@ Error codegen::checkSources(plan::PackingAttrInterface packing,
             if (Error error = expectTensor(*sources[0], DType::I32,
                                            {grouped.getOutputs(), words}))
               return error;
+            int64_t scales = grouped.getColumns() / grouped.getGroup();
+            if constexpr (std::is_same_v<decltype(grouped),
+                                         plan::InterleavedCodesAttr>)
+              scales *= grouped.getScalesPerGroup();
             return expectTensor(*sources[1], getDType(grouped.getScale()),
-                                {grouped.getOutputs(),
-                                 grouped.getColumns() / grouped.getGroup()});
+                                {grouped.getOutputs(), scales});
           })
       .Case([&](plan::VectorAttr vector) -> Error {
         if (isFloat(sources[0]->dtype) &&

@@ -160,9 +160,7 @@ private:
 static std::string describeQuantization(const WeightStatistics &statistics) {
   std::string text;
   for (const auto &[format, modules] : statistics.packedModules)
-    text += "int" + std::to_string(format.first) + ", groups of " +
-            std::to_string(format.second) + " (" + std::to_string(modules) +
-            " modules); ";
+    text += format + " (" + std::to_string(modules) + " modules); ";
   return text + std::to_string(statistics.denseModules) + " modules dense";
 }
 

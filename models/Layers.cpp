@@ -76,6 +76,9 @@ Value LayerBuilder::weight(const Weight &weight) {
   case DType::I32:
     element = builder.getI32Type();
     break;
+  case DType::F8E4M3:
+    element = builder.getType<Float8E4M3FNType>();
+    break;
   default:
     llvm_unreachable("a WeightReader gives floats and packed codes only");
   }
@@ -91,13 +94,45 @@ Value LayerBuilder::embed(Value tokens, const Weight &table, double scale) {
                              tokens, matrix, builder.getF32FloatAttr(scale));
 }
 
+/// How the tensors of a packed \p linear lie.
+static lm::SourceAttr getSource(MLIRContext *context,
+                                const LinearWeight &linear) {
+  using Method = PackedFormat::Method;
+  const PackedFormat &format = linear.format;
+  lm::PackOrder order =
+      format.method == Method::Awq    ? lm::PackOrder::interleaved
+      : format.method == Method::Gptq ? lm::PackOrder::by_column
+                                      : lm::PackOrder::by_row;
+  return lm::SourceAttr::get(context, order, format.bits, linear.columns,
+                             format.group, format.blockRows, format.zeroPoints,
+                             format.zeroPoints ? format.zeroOffset : 0);
+}
+
 Value LayerBuilder::linear(Value input, const LinearWeight &linear) {
   Location loc = getNameLoc(builder, linear.module);
   Value matrix = weight(linear.weight);
   if (linear.scales) {
     Value scales = weight(*linear.scales);
-    auto format = lm::GroupedAttr::get(builder.getContext(), linear.format.bits,
-                                       linear.format.group);
+    lm::SourceAttr source = getSource(builder.getContext(), linear);
+    bool floatCodes = linear.format.method == PackedFormat::Method::Float8;
+    lm::GroupedAttr format = source.getGrouped(floatCodes);
+    // What compressed-tensors writes needs nothing, unless there is more than
+    // codes and a scale for each group of a row.
+    if (source.getOrder() != lm::PackOrder::by_row || floatCodes ||
+        linear.zeros || linear.format.blockRows != 1) {
+      Value zeros = linear.zeros ? weight(*linear.zeros) : Value();
+      int64_t words =
+          llvm::divideCeilSigned(linear.columns, 32 / format.getBits());
+      Type types[] = {
+          RankedTensorType::get({linear.rows, words}, builder.getI32Type()),
+          RankedTensorType::get(
+              {linear.rows, format.getScalesPerRow(linear.columns)},
+              llvm::cast<RankedTensorType>(scales.getType()).getElementType())};
+      auto repack = lm::RepackOp::create(builder, loc, types, matrix, scales,
+                                         zeros, source);
+      matrix = repack.getNewCodes();
+      scales = repack.getNewScales();
+    }
     auto type = RankedTensorType::get({linear.rows, linear.columns},
                                       builder.getF32Type());
     matrix = lm::DequantOp::create(builder, loc, type, matrix, scales, format);

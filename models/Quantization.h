@@ -1,10 +1,12 @@
 //===- Quantization.h - What quantization_config says -----------*- C++ -*-===//
 //
 // The section of a config.json that says how the linear layers of a checkpoint
-// are packed. Supported is compressed-tensors' `pack-quantized` format with
-// symmetric 4-bit integers, in groups of columns or one scale per row
-// (https://github.com/vllm-project/compressed-tensors). Which modules are
-// packed is decided by the tensors that exist; the section says only how.
+// are packed (docs/formats.md has the table): compressed-tensors'
+// `pack-quantized` (https://github.com/vllm-project/compressed-tensors),
+// AutoAWQ's gemm (https://github.com/casper-hansen/AutoAWQ), GPTQ
+// (https://github.com/ModelCloud/GPTQModel) and FP8 with a scale per block.
+// Which modules are packed is decided by the tensors that exist; the section
+// says only how.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,10 +24,24 @@ namespace tandem::models {
 
 /// How the weight of a linear layer is packed.
 struct PackedFormat {
+  /// Whose tensors hold it.
+  enum class Method { CompressedTensors, Awq, Gptq, Float8 };
+
+  Method method;
   /// Bits of a code.
   int64_t bits;
   /// Consecutive columns that share a scale; 0 is a whole row.
   int64_t group;
+  /// Consecutive rows that share a scale; 0 is all of them.
+  int64_t blockRows;
+  /// Whether codes have zero points of their own.
+  bool zeroPoints;
+  /// Stored zero points are less by it: 1 in the first version of GPTQ.
+  int64_t zeroOffset;
+  /// Whether columns may belong to groups in any order.
+  bool reorders;
+
+  bool operator==(const PackedFormat &) const = default;
 };
 
 /// A `targets` or `ignore` entry: an exact module name, a class name, or
@@ -60,11 +76,16 @@ public:
   static std::optional<QuantizationConfig>
   read(llvm::ArrayRef<ConfigObject> places);
 
+  /// Whose tensors the packed modules have.
+  PackedFormat::Method getMethod() const { return method; }
+  /// What `quant_method` says.
+  llvm::StringRef getMethodName() const { return methodName; }
+
   /// The format of a linear layer that goes by any of \p names; null when no
   /// group targets it. Ignores the ignore list.
   const PackedFormat *find(llvm::ArrayRef<std::string> names) const;
 
-  /// Whether the ignore list has it.
+  /// Whether the list of what is not packed has it.
   bool isIgnored(llvm::ArrayRef<std::string> names) const;
 
 private:
@@ -73,8 +94,20 @@ private:
     PackedFormat format;
   };
 
+  void readCompressedTensors(const ConfigObject &section);
+  void readAwq(const ConfigObject &section);
+  void readGptq(const ConfigObject &section);
+  void readFloat8(const ConfigObject &section);
+  /// Reads a list of module names, whole or some components of them.
+  void readExcluded(const ConfigObject &section, llvm::StringRef key);
+
+  PackedFormat::Method method = PackedFormat::Method::CompressedTensors;
+  std::string methodName;
   std::vector<Group> groups;
+  /// The format of all modules, where there are no groups.
+  std::optional<PackedFormat> format;
   std::vector<ModulePattern> ignored;
+  std::vector<std::string> excluded;
 };
 
 } // namespace tandem::models

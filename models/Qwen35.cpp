@@ -63,8 +63,7 @@ void Qwen35::readHead(WeightReader &reader) {
       config.rootTied.value_or(false) || config.textTied.value_or(false);
   std::string module = "lm_head";
   for (StringRef candidate : {"lm_head", "language_model.lm_head"})
-    if (reader.has(candidate + ".weight") ||
-        reader.has(candidate + ".weight_packed"))
+    if (reader.hasLinear(candidate))
       module = candidate.str();
 
   const Checkpoint &checkpoint = reader.getCheckpoint();
@@ -72,7 +71,7 @@ void Qwen35::readHead(WeightReader &reader) {
   const TensorView *table = checkpoint.find(embedding.name);
   bool isCopy = own && table && own->dtype == table->dtype &&
                 own->shape == table->shape && own->bytes == table->bytes;
-  bool packed = reader.has(module + ".weight_packed");
+  bool packed = !own && reader.hasLinear(module);
   if (isCopy || (anyTied && !own && !packed)) {
     if (!own && !tied)
       reader.warn(config.path + ": tie_word_embeddings: is false at the root "
@@ -84,8 +83,9 @@ void Qwen35::readHead(WeightReader &reader) {
             config.vocabularySize,
             config.hiddenSize,
             embedding,
-            std::nullopt,
-            {}};
+            /*scales=*/std::nullopt,
+            /*zeros=*/std::nullopt,
+            /*format=*/{}};
     return;
   }
   if (!own && !packed) {

@@ -36,11 +36,12 @@ struct LinearWeight {
   /// Module name: the tensor's without `.weight`.
   std::string module;
   int64_t rows = 0, columns = 0;
-  /// The matrix itself, or its packed codes: rows x words, I32.
+  /// The matrix itself, or its packed codes.
   Weight weight;
-  /// With packed codes: one scale per row and group of columns.
-  std::optional<Weight> scales;
-  /// With packed codes: how; `group` is a number of columns here, never 0.
+  /// With packed codes: their scales, and zero points if there are some.
+  std::optional<Weight> scales, zeros;
+  /// With packed codes: how. `group` and `blockRows` are numbers here, never 0,
+  /// and `zeroPoints` says whether there are `zeros`.
   PackedFormat format{};
 };
 
@@ -49,10 +50,15 @@ struct WeightStatistics {
   /// Numbers of the model, a packed code counting as one.
   int64_t parameters = 0;
   int64_t denseModules = 0;
-  /// Packed modules by bits and group.
-  std::map<std::pair<int64_t, int64_t>, int64_t> packedModules;
+  /// Packed modules by what their format is called.
+  std::map<std::string, int64_t> packedModules;
   int64_t skippedTensors = 0;
 };
+
+/// Whether elements are of a type that dense weights and scales may have.
+bool isFloat(DType dtype);
+/// "[512, 128]".
+std::string printShape(llvm::ArrayRef<int64_t> shape);
 
 class WeightReader {
 public:
@@ -81,6 +87,8 @@ public:
   /// Marks tensor \p name as one that is not needed.
   void skip(llvm::StringRef name);
 
+  /// Whether the checkpoint has a weight of linear layer \p module.
+  bool hasLinear(const llvm::Twine &module) const;
   /// Whether the checkpoint has tensor \p name.
   bool has(const llvm::Twine &name) const;
   const Checkpoint &getCheckpoint() const { return checkpoint; }
@@ -106,10 +114,30 @@ private:
   /// All names that patterns may call \p module by.
   std::vector<std::string> getAliases(llvm::StringRef module) const;
 
-  void readPacked(LinearWeight &linear);
+  // PackedWeights.cpp.
+
+  /// The format of \p module, which has the tensors of \p method; a problem and
+  /// null when the configuration says nothing of it.
+  const PackedFormat *findFormat(llvm::StringRef module,
+                                 PackedFormat::Method method);
+  void readPacked(LinearWeight &linear, PackedFormat::Method method);
+  /// Expects a whole number of groups in a row, and of words.
+  bool checkSizes(const LinearWeight &linear);
+  void readCompressedTensors(LinearWeight &linear);
+  void readTransposed(LinearWeight &linear);
+  void readFloat8(LinearWeight &linear);
+  /// The tensor \p name as scales of \p shape.
+  void readScales(LinearWeight &linear, const llvm::Twine &name,
+                  llvm::ArrayRef<int64_t> shape);
+  /// The tensor \p name as words of \p shape.
+  const TensorView *takeWords(const llvm::Twine &name,
+                              llvm::ArrayRef<int64_t> shape,
+                              const llvm::Twine &why = "");
+  /// Whether the zero points of symmetric GPTQ are all in the middle.
+  void checkMiddle(const LinearWeight &linear, const TensorView &zeros);
   void checkShapeTensor(const LinearWeight &linear);
-  void checkGroupIndex(const LinearWeight &linear);
-  void checkFinite(const TensorView &scales);
+  void checkGroupIndex(const LinearWeight &linear, const llvm::Twine &name);
+  void checkFinite(const TensorView &tensor);
 
   const Checkpoint &checkpoint;
   std::string role;
@@ -123,6 +151,8 @@ private:
   WeightStatistics statistics;
   /// Modules about which tensors and configuration disagree; tensors rule.
   std::vector<std::string> unexpectedlyDense, unexpectedlyPacked;
+  /// Symmetric modules with the zero points of the other version of GPTQ.
+  std::vector<std::string> otherVersion;
 };
 
 } // namespace tandem::models

@@ -57,10 +57,10 @@ static LogicalResult convertFusedLinear(FunctionConverter &c,
       c.number("residual", op.getResidual() ? 1 : 0),
       c.number("gated", op.getGated())};
   if (quantization) {
-    launch.parameters.push_back(c.number("bits", quantization->getBits()));
-    launch.parameters.push_back(c.number("group", quantization->getGroup()));
-    launch.parameters.push_back(
-        c.type("scale", tensorType(op.getScales()[0]).getElementType()));
+    llvm::append_range(
+        launch.parameters,
+        getCodeParameters(c, *quantization,
+                          tensorType(op.getScales()[0]).getElementType()));
   } else {
     launch.parameters.push_back(
         c.type("element", tensorType(op.getWeights()[0]).getElementType()));

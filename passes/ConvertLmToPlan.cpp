@@ -131,7 +131,15 @@ FailureOr<Value> FunctionConverter::weight(Operation *user,
                                            ArrayRef<Value> tensors,
                                            plan::PackingAttrInterface packing) {
   SmallVector<lm::WeightOp> sources;
-  for (Value tensor : tensors) {
+  // Codes and scales that one op repacks are made from its operands.
+  lm::SourceAttr order;
+  SmallVector<Value> operands(tensors);
+  if (auto repack = tensors[0].getDefiningOp<lm::RepackOp>();
+      repack && llvm::equal(tensors, repack->getResults())) {
+    order = repack.getSource();
+    operands = repack->getOperands();
+  }
+  for (Value tensor : operands) {
     auto source = tensor.getDefiningOp<lm::WeightOp>();
     if (!source) {
       user->emitOpError("expects its weight to be a tensor of a checkpoint");
@@ -139,7 +147,7 @@ FailureOr<Value> FunctionConverter::weight(Operation *user,
     }
     sources.push_back(source);
   }
-  return plan.getWeight(user->getLoc(), sources, packing);
+  return plan.getWeight(user->getLoc(), sources, packing, order);
 }
 
 FailureOr<Value> FunctionConverter::updateCache(Operation *op, Value cache,
@@ -200,7 +208,7 @@ LogicalResult FunctionConverter::convertReturn(func::ReturnOp op) {
 }
 
 LogicalResult FunctionConverter::convertOp(Operation *op) {
-  if (isa<lm::WeightOp>(op))
+  if (isa<lm::WeightOp, lm::RepackOp>(op))
     return success();
   if (auto terminator = dyn_cast<func::ReturnOp>(op))
     return convertReturn(terminator);

@@ -17,9 +17,23 @@ plan::PackingAttrInterface tandem::getDensePacking(RankedTensorType type) {
 plan::PackingAttrInterface tandem::getCodePacking(lm::GroupedAttr quantization,
                                                   int64_t outputs,
                                                   int64_t columns, Type scale) {
-  return plan::InterleavedCodesAttr::get(quantization.getContext(), outputs,
-                                         columns, quantization.getBits(),
-                                         quantization.getGroup(), scale);
+  return plan::InterleavedCodesAttr::get(
+      quantization.getContext(), outputs, columns, quantization.getBits(),
+      quantization.getGroup(), scale, quantization.getZeroPoints(),
+      quantization.getFloatCodes());
+}
+
+SmallVector<NamedAttribute>
+tandem::getCodeParameters(FunctionConverter &c, lm::GroupedAttr quantization,
+                          Type scale) {
+  SmallVector<NamedAttribute> parameters = {
+      c.number("bits", quantization.getBits()),
+      c.number("group", quantization.getGroup()), c.type("scale", scale)};
+  if (quantization.getZeroPoints())
+    parameters.push_back(c.number("zero_points", 1));
+  if (quantization.getFloatCodes())
+    parameters.push_back(c.number("float_codes", 1));
+  return parameters;
 }
 
 static LogicalResult convertLinear(FunctionConverter &c, Operation *op,
@@ -172,15 +186,12 @@ ConversionResult tandem::convertTensorOp(FunctionConverter &c, Operation *op) {
       })
       .Case([&](lm::QuantLinearOp op) {
         Type scale = tensorType(op.getScales()).getElementType();
-        int64_t bits = op.getQuantization().getBits();
-        int64_t group = op.getQuantization().getGroup();
         return convertLinear(
             c, op, op.getInput(), op.getResult(), KernelFamily::quant_linear,
             {op.getCodes(), op.getScales()},
             getCodePacking(op.getQuantization(), columnsOf(op.getResult()),
                            columnsOf(op.getInput()), scale),
-            {c.number("bits", bits), c.number("group", group),
-             c.type("scale", scale)});
+            getCodeParameters(c, op.getQuantization(), scale));
       })
       .Case([&](lm::RmsNormOp op) {
         return convertNorm(

@@ -124,6 +124,10 @@ plan::PackingAttrInterface getDensePacking(mlir::RankedTensorType type);
 plan::PackingAttrInterface getCodePacking(lm::GroupedAttr quantization,
                                           int64_t outputs, int64_t columns,
                                           mlir::Type scale);
+/// Parameters of a kernel that reads that packing.
+llvm::SmallVector<mlir::NamedAttribute>
+getCodeParameters(FunctionConverter &c, lm::GroupedAttr quantization,
+                  mlir::Type scale);
 
 } // namespace tandem
 

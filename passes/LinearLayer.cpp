@@ -66,13 +66,25 @@ lm::FusedLinearOp LinearLayer::create(OpBuilder &builder, Location loc,
 
 LogicalResult LinearLayer::moveWeightsBefore(Operation *op,
                                              RewriterBase &rewriter) const {
+  // In an order in which operands stand before those who use them.
   SmallVector<Operation *> sources;
-  for (Value tensor : llvm::concat<const Value>(weights, scales)) {
+  auto add = [&](Value tensor) {
     if (isa<BlockArgument>(tensor))
-      continue;
-    if (!tensor.getDefiningOp<lm::WeightOp>())
-      return failure();
+      return true;
     sources.push_back(tensor.getDefiningOp());
+    return isa<lm::WeightOp>(sources.back());
+  };
+  for (Value tensor : llvm::concat<const Value>(weights, scales)) {
+    auto repack = tensor.getDefiningOp<lm::RepackOp>();
+    if (!repack) {
+      if (!add(tensor))
+        return failure();
+      continue;
+    }
+    if (!llvm::all_of(repack->getOperands(), add))
+      return failure();
+    if (!llvm::is_contained(sources, repack.getOperation()))
+      sources.push_back(repack);
   }
   for (Operation *source : sources)
     if (source->getBlock() == op->getBlock() && op->isBeforeInBlock(source))

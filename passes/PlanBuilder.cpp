@@ -93,7 +93,8 @@ FailureOr<Value> PlanBuilder::getState(Location loc, StringAttr name,
 Value PlanBuilder::createWeight(Location loc, StringRef name,
                                 StringRef checkpoint,
                                 ArrayRef<StringRef> sources,
-                                PackingAttrInterface packing) {
+                                PackingAttrInterface packing,
+                                lm::SourceAttr repack) {
   std::string key;
   llvm::raw_string_ostream(key)
       << checkpoint << "|" << llvm::join(sources, "|") << "|" << packing;
@@ -114,14 +115,15 @@ Value PlanBuilder::createWeight(Location loc, StringRef name,
       MemRefType::get({packing.getSizeInBytes()}, builder.getI8Type());
   weight = WeightOp::create(builder, loc, memory, builder.getStringAttr(unique),
                             builder.getStringAttr(checkpoint),
-                            builder.getStrArrayAttr(sources), packing);
+                            builder.getStrArrayAttr(sources), packing, repack);
   created(Weights, weight);
   return weight.getResult();
 }
 
 FailureOr<Value> PlanBuilder::getWeight(Location loc,
                                         ArrayRef<lm::WeightOp> sources,
-                                        PackingAttrInterface packing) {
+                                        PackingAttrInterface packing,
+                                        lm::SourceAttr repack) {
   SmallVector<StringRef> names;
   for (lm::WeightOp source : sources) {
     if (source.getCheckpoint() != lm::WeightOp(sources[0]).getCheckpoint()) {
@@ -132,11 +134,11 @@ FailureOr<Value> PlanBuilder::getWeight(Location loc,
   }
   StringRef name = names.front(),
             checkpoint = lm::WeightOp(sources[0]).getCheckpoint();
-  for (StringRef suffix : {".weight_packed", ".weight"})
+  for (StringRef suffix : {".weight_packed", ".qweight", ".weight"})
     if (name.consume_back(suffix))
       break;
   return createWeight(loc, (checkpoint + ":" + name).str(), checkpoint, names,
-                      packing);
+                      packing, repack);
 }
 
 Value PlanBuilder::getRopeTable(Location loc, RopeTableAttr packing) {

@@ -33,10 +33,12 @@ public:
   mlir::FailureOr<mlir::Value> getState(mlir::Location loc,
                                         mlir::StringAttr name, mlir::Type type);
 
-  /// The weight made from `sources` (ops of one checkpoint) by `packing`.
+  /// The weight made from `sources` (ops of one checkpoint) by `packing`;
+  /// `repack` is null when they are in the order that it takes.
   mlir::FailureOr<mlir::Value> getWeight(mlir::Location loc,
                                          llvm::ArrayRef<lm::WeightOp> sources,
-                                         plan::PackingAttrInterface packing);
+                                         plan::PackingAttrInterface packing,
+                                         lm::SourceAttr repack);
 
   /// The table of `packing`, which has no sources.
   mlir::Value getRopeTable(mlir::Location loc, plan::RopeTableAttr packing);
@@ -58,7 +60,8 @@ private:
   mlir::Value createWeight(mlir::Location loc, llvm::StringRef name,
                            llvm::StringRef checkpoint,
                            llvm::ArrayRef<llvm::StringRef> sources,
-                           plan::PackingAttrInterface packing);
+                           plan::PackingAttrInterface packing,
+                           lm::SourceAttr repack = nullptr);
 
   mlir::ModuleOp module;
   mlir::OpBuilder builder;

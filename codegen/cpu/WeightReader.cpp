@@ -2,6 +2,8 @@
 
 #include "codegen/cpu/WeightReader.h"
 
+#include <limits>
+
 using namespace tandem;
 using namespace tandem::codegen;
 
@@ -66,6 +68,8 @@ public:
   explicit CodedWeight(KernelBuilder &k)
       : k(k), columns(k.spec().getInt("columns")),
         bits(k.spec().getInt("bits")), group(k.spec().getInt("group")),
+        hasZeros(k.spec().has("zero_points")),
+        hasFloats(k.spec().has("float_codes")),
         scaleKind(k.spec().getKind("scale")) {}
 
   Memory weight(const Operand &number) const override {
@@ -78,17 +82,22 @@ public:
                    Add add) const override;
 
 private:
-  /// The code in bits [position, position + bits) of the words, times scale.
-  Var expand(Var words, int64_t position, Var scale) const;
+  /// What the codes in bits [position, position + bits) of the words mean.
+  Var decode(Var words, int64_t position) const;
+  /// The same of codes that are e4m3.
+  Var decodeFloat(Var words, int64_t position) const;
   /// What the codes of four bits mean: 0 .. 7, -8 .. -1.
   Var codeTable() const;
 
   KernelBuilder &k;
   int64_t columns, bits, group;
+  bool hasZeros, hasFloats;
   FloatKind scaleKind;
   int64_t perWord = 32 / bits;
   int64_t wordsPerGroup = (group + perWord - 1) / perWord;
-  int64_t scaleBytes = lanes * getByteWidth(scaleKind);
+  /// Of the scales, and of them and the zero points.
+  int64_t zeroOffset = lanes * getByteWidth(scaleKind);
+  int64_t scaleBytes = hasZeros ? 2 * zeroOffset : zeroOffset;
   int64_t groupBytes = scaleBytes + wordsPerGroup * lanes * 4;
   int64_t tileBytes = columns / group * groupBytes;
 };
@@ -103,17 +112,31 @@ Var CodedWeight::codeTable() const {
       k.vectorOf(k.f32()), llvm::ArrayRef<float>(numbers)));
 }
 
-Var CodedWeight::expand(Var words, int64_t position, Var scale) const {
+Var CodedWeight::decodeFloat(Var words, int64_t position) const {
+  // Exponent and fraction go to where f32 has its smallest exponents; what is
+  // left is to make up for the bias, 127 - 7. Small codes are subnormal on the
+  // way, which loses nothing.
+  int64_t left = 20 - position;
+  Var shifted = left < 0 ? words >> -left : words << left;
+  Var magnitude = k.bitcast(shifted & 0x07f00000, k.f32()) * 0x1p120;
+  Var sign = (position == 24 ? words : words << (24 - position)) &
+             std::numeric_limits<int32_t>::min();
+  return k.bitcast(k.bitcast(magnitude, k.i32()) | sign, k.f32());
+}
+
+Var CodedWeight::decode(Var words, int64_t position) const {
+  if (hasFloats)
+    return decodeFloat(words, position);
   if (bits == 4 && k.target().hasAvx512()) {
     // A permutation looks at the low four bits of a lane only: it finds the
     // number of a code in a table.
     Var picks = position == 0 ? words : words >> position;
-    return k.permute(codeTable(), picks) * scale;
+    return k.permute(codeTable(), picks);
   }
   // Moving the code to the top and back down spreads its sign.
   int64_t above = 32 - bits - position;
   Var code = above == 0 ? words : words << above;
-  return k.toFloat(code >> (32 - bits)) * scale;
+  return k.toFloat(code >> (32 - bits));
 }
 
 Vars CodedWeight::emitColumns(llvm::ArrayRef<Memory> tiles, Vars sums,
@@ -124,9 +147,13 @@ Vars CodedWeight::emitColumns(llvm::ArrayRef<Memory> tiles, Vars sums,
         for (const Memory &tile : tiles)
           records.push_back(tile.at(groupNumber * groupBytes));
         Var firstColumn = groupNumber * group;
-        Vars scales;
-        for (const Memory &record : records)
+        Vars scales, zeros;
+        for (const Memory &record : records) {
           scales.push_back(record.as(k.typeOf(scaleKind)).loadVectorAsF32(0));
+          if (hasZeros)
+            zeros.push_back(
+                record.as(k.typeOf(scaleKind)).loadVectorAsF32(lanes));
+        }
         // The columns of one word of every output.
         auto addWord = [&](Var word, int64_t count, const Vars &carried) {
           Vars words;
@@ -138,8 +165,12 @@ Vars CodedWeight::emitColumns(llvm::ArrayRef<Memory> tiles, Vars sums,
           Vars next = carried;
           for (int64_t i = 0; i < count; ++i) {
             Vars weights;
-            for (size_t tile = 0; tile < tiles.size(); ++tile)
-              weights.push_back(expand(words[tile], i * bits, scales[tile]));
+            for (size_t tile = 0; tile < tiles.size(); ++tile) {
+              Var code = decode(words[tile], i * bits);
+              if (hasZeros)
+                code = code - zeros[tile];
+              weights.push_back(code * scales[tile]);
+            }
             next = add(firstColumn + word * perWord + i, weights, next);
           }
           return next;

@@ -303,6 +303,10 @@ void KernelEmitter::emitLinear() {
 
 void KernelEmitter::emitQuantLinear() {
   expectBf16();
+  for (StringRef option : {"zero_points", "float_codes"})
+    if (spec.has(option))
+      refuse(Twine("expects integer codes without zero points, but got ") +
+             option);
   auto packing = plan::FragmentCodesAttr::get(
       given.getContext(), get("outputs"), get("columns"), get("bits"),
       get("group"), given.getAs<mlir::TypeAttr>("scale").getValue());

@@ -6,11 +6,15 @@
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <numeric>
 
 using namespace mlir;
 using namespace tandem::lm;
 
 #include "dialects/lm/LmDialect.cpp.inc"
+#include "dialects/lm/LmEnums.cpp.inc"
 
 #define GET_ATTRDEF_CLASSES
 #include "dialects/lm/LmAttrs.cpp.inc"
@@ -117,13 +121,77 @@ LogicalResult LmDialect::verifyRegionResultAttribute(Operation *op,
 //===----------------------------------------------------------------------===//
 
 LogicalResult GroupedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                                  int64_t bits, int64_t group) {
+                                  int64_t bits, int64_t group, bool zeroPoints,
+                                  bool floatCodes) {
   if (bits != 4 && bits != 8)
     return emitError() << "expects 4 or 8 bits, but got " << bits;
   if (!areSaneSizes(group))
     return emitError() << "expects a group between 1 and 2^24, but got "
                        << group;
+  if (floatCodes && (bits != 8 || zeroPoints))
+    return emitError()
+           << "expects float codes of 8 bits and without zero points";
   return success();
+}
+
+LogicalResult SourceAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                 PackOrder order, int64_t bits, int64_t columns,
+                                 int64_t group, int64_t blockRows,
+                                 bool zeroPoints, int64_t zeroOffset) {
+  if (bits != 4 && bits != 8)
+    return emitError() << "expects 4 or 8 bits, but got " << bits;
+  for (int64_t size : {columns, group, blockRows})
+    if (!areSaneSizes(size))
+      return emitError() << "expects sizes between 1 and 2^24, but got "
+                         << size;
+  if (order == PackOrder::interleaved && bits != 4)
+    return emitError() << "expects 4 bits when interleaved, but got " << bits;
+  if (zeroOffset != 0 && zeroOffset != 1)
+    return emitError() << "expects a zero_offset of 0 or 1, but got "
+                       << zeroOffset;
+  if (zeroPoints && blockRows != 1)
+    return emitError() << "expects zero points for every row, but got blocks "
+                          "of "
+                       << blockRows << " rows";
+  return success();
+}
+
+std::array<int64_t, 2> SourceAttr::getCodesShape(int64_t rows,
+                                                 bool floatCodes) const {
+  int64_t perWord = 32 / getBits();
+  if (floatCodes)
+    return {rows, getColumns()};
+  switch (getOrder()) {
+  case PackOrder::by_row:
+    return {rows, llvm::divideCeilSigned(getColumns(), perWord)};
+  case PackOrder::by_column:
+    return {getColumns() / perWord, rows};
+  case PackOrder::interleaved:
+    return {getColumns(), rows / perWord};
+  }
+  llvm_unreachable("all orders are handled");
+}
+
+std::array<int64_t, 2> SourceAttr::getScalesShape(int64_t rows) const {
+  int64_t blocks = llvm::divideCeilSigned(rows, getBlockRows());
+  int64_t groups = llvm::divideCeilSigned(getColumns(), getGroup());
+  if (getOrder() == PackOrder::by_row)
+    return {blocks, groups};
+  return {groups, blocks};
+}
+
+std::array<int64_t, 2> SourceAttr::getZerosShape(int64_t rows) const {
+  int64_t words = llvm::divideCeilSigned(rows, 32 / getBits());
+  int64_t groups = llvm::divideCeilSigned(getColumns(), getGroup());
+  if (getOrder() == PackOrder::by_row)
+    return {words, groups};
+  return {groups, words};
+}
+
+GroupedAttr SourceAttr::getGrouped(bool floatCodes) const {
+  return GroupedAttr::get(getContext(), getBits(),
+                          std::gcd(getGroup(), getColumns()), getZeroPoints(),
+                          floatCodes);
 }
 
 LogicalResult NormAttr::verify(function_ref<InFlightDiagnostic()> emitError,

@@ -13,6 +13,9 @@
 #include "mlir/IR/Dialect.h"
 
 #include "dialects/lm/LmDialect.h.inc"
+#include "dialects/lm/LmEnums.h.inc"
+
+#include <array>
 
 namespace tandem::lm {
 

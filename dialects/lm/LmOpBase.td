@@ -42,6 +42,10 @@ def Lm_Matrix : ConfinedType<2DTensorOf<[F32, BF16, F16]>,
 def Lm_Codes : ConfinedType<2DTensorOf<[I32]>, [Lm_SaneShapePred],
                             "packed codes, rows x words">;
 
+/// Codes that are 8-bit floats: rows x columns.
+def Lm_FloatCodes : ConfinedType<2DTensorOf<[F8E4M3FN]>, [Lm_SaneShapePred],
+                                 "a matrix of f8E4M3FN">;
+
 /// A position or a count that is known at run time.
 def Lm_Scalar
     : Type<CPred<"$_self == ::mlir::RankedTensorType::get({1}, "

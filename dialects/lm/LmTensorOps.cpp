@@ -26,10 +26,12 @@ LogicalResult tandem::lm::verifyCodes(Operation *op, Value codes, Value scales,
     return op->emitOpError("expects ")
            << words << " words of codes per row, but got " << columns(codes);
   // (C4)
-  if (columns(scales) != columnCount / group)
+  int64_t perRow = quantization.getScalesPerRow(columnCount);
+  if (columns(scales) != perRow)
     return op->emitOpError("expects ")
-           << columnCount / group << " scales per row, but got "
-           << columns(scales);
+           << perRow
+           << (quantization.getZeroPoints() ? " scales and zeros" : " scales")
+           << " per row, but got " << columns(scales);
   return success();
 }
 
@@ -42,6 +44,57 @@ LogicalResult DequantOp::verify() {
            << " and " << rows(getScales());
   return verifyCodes(*this, getCodes(), getScales(), getQuantization(),
                      columns(getResult()));
+}
+
+LogicalResult RepackOp::verify() {
+  SourceAttr source = getSource();
+  int64_t rowCount = rows(getNewCodes());
+  bool floatCodes = !tensorType(getCodes()).getElementType().isInteger();
+  // (C4)
+  if (floatCodes && (source.getOrder() != PackOrder::by_row ||
+                     source.getBits() != 8 || source.getZeroPoints()))
+    return emitOpError("expects float codes by_row, of 8 bits and without zero "
+                       "points, but got ")
+           << source;
+  // (C5)
+  int64_t perWord = 32 / source.getBits();
+  if (source.getOrder() != PackOrder::by_row &&
+      (source.getColumns() % perWord != 0 || rowCount % perWord != 0))
+    return emitOpError("expects rows and columns that are multiples of ")
+           << perWord << ", but got " << rowCount << " and "
+           << source.getColumns();
+  // (C2)
+  if (source.getZeroPoints() != static_cast<bool>(getZeros()))
+    return emitOpError("expects zero points iff the source has them");
+  // (C1)
+  auto verifyShape = [&](Value tensor, std::array<int64_t, 2> expected,
+                         StringRef what) -> LogicalResult {
+    ArrayRef<int64_t> shape = tensorType(tensor).getShape();
+    bool isOne = shape.size() == 1 && shape[0] == 1 && expected[0] == 1 &&
+                 expected[1] == 1;
+    if (shape == ArrayRef<int64_t>(expected) || isOne)
+      return success();
+    return emitOpError("expects ")
+           << what << " of " << expected[0] << " x " << expected[1]
+           << ", but got " << tensor.getType();
+  };
+  if (failed(verifyShape(getCodes(), source.getCodesShape(rowCount, floatCodes),
+                         "codes")) ||
+      failed(
+          verifyShape(getScales(), source.getScalesShape(rowCount), "scales")))
+    return failure();
+  if (getZeros() &&
+      failed(verifyShape(getZeros(), source.getZerosShape(rowCount), "zeros")))
+    return failure();
+  // (C3)
+  if (tensorType(getNewScales()).getElementType() !=
+          tensorType(getScales()).getElementType() ||
+      rows(getNewScales()) != rowCount)
+    return emitOpError("expects ")
+           << rowCount << " rows of scales of the type they have, but got "
+           << getNewScales().getType();
+  return verifyCodes(*this, getNewCodes(), getNewScales(),
+                     source.getGrouped(floatCodes), source.getColumns());
 }
 
 LogicalResult EmbedOp::verify() {

@@ -22,14 +22,15 @@ def Lm_WeightOp : Lm_Op<"weight", [Pure]> {
     ```
   }];
   let arguments = (ins StrAttr:$checkpoint, StrAttr:$name);
-  let results = (outs AnyTypeOf<[Lm_Dense, Lm_Codes]>:$result);
+  let results = (outs AnyTypeOf<[Lm_Dense, Lm_Codes, Lm_FloatCodes]>:$result);
   let assemblyFormat = "$checkpoint `,` $name attr-dict `:` type($result)";
 }
 
 def Lm_DequantOp : Lm_Op<"dequant", [Pure]> {
   let summary = "Expand packed codes to a matrix.";
   let description = [{
-    `result[r, c] = (code[r, c] - 2^(bits-1)) * scales[r, c / group]`, exact in f32.
+    `result[r, c] = (code[r, c] - 2^(bits-1)) * scales[r, c / group]`, rounded to f32 once. `#lm.grouped` says what is
+    different with zero points and with float codes.
 
     Example:
 
@@ -42,7 +43,7 @@ def Lm_DequantOp : Lm_Op<"dequant", [Pure]> {
     - (C1) codes, scales and result have the same number of rows.
     - (C2) the group divides the columns of the result.
     - (C3) a row of codes has `ceil(columns * bits / 32)` words.
-    - (C4) a row of scales has `columns / group` entries.
+    - (C4) a row of scales has `columns / group` entries, twice as many with zero points.
 
     It exists so that import says what a checkpoint holds; `lm-fuse-dequant-linear` removes it.
   }];
@@ -52,6 +53,43 @@ def Lm_DequantOp : Lm_Op<"dequant", [Pure]> {
   let assemblyFormat = [{
     $codes `,` $scales `grouped` `` $quantization attr-dict
     `:` type($codes) `,` type($scales) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Lm_RepackOp : Lm_Op<"repack", [Pure]> {
+  let summary = "Packed codes in the order of `#lm.grouped`.";
+  let description = [{
+    The codes and scales of a checkpoint that packs as `source` says, as `lm.dequant` takes them: no value changes. Zero
+    points move behind their scales, scales of blocks are repeated for every row.
+
+    Example:
+
+    ```mlir
+    %c, %s = lm.repack %qweight, %scales zeros %qzeros
+        as <order = by_column, bits = 4, columns = 128, group = 32,
+            zero_points = true, zero_offset = 1>
+        : (tensor<16x64xi32>, tensor<4x64xf16>, tensor<4x8xi32>)
+        -> (tensor<64x16xi32>, tensor<64x8xf16>)
+    ```
+
+    Constraints:
+    - (C1) codes, scales and zero points have the shapes that `#lm.source` draws.
+    - (C2) there are zero points iff the source has them.
+    - (C3) the results have the shapes and the type of scales that `lm.dequant` wants.
+    - (C4) float codes are `by_row`, of 8 bits and without zero points.
+    - (C5) orders other than by_row have rows and columns that fill their words.
+
+    It exists so that a weight keeps the types of its checkpoint and every op behind it knows one order. No program runs
+    it: `codegen` repacks when it writes the artefact.
+  }];
+  let arguments = (ins AnyTypeOf<[Lm_Codes, Lm_FloatCodes]>:$codes,
+                       Lm_Dense:$scales, Optional<Lm_Codes>:$zeros,
+                       Lm_SourceAttr:$source);
+  let results = (outs Lm_Codes:$new_codes, Lm_Matrix:$new_scales);
+  let assemblyFormat = [{
+    $codes `,` $scales (`zeros` $zeros^)? `as` $source attr-dict
+    `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
 }
@@ -128,7 +166,7 @@ def Lm_QuantLinearOp : Lm_Op<"quant_linear", [Pure]> {
     - (C1) codes and scales have the same number of rows, the columns of the result.
     - (C2) the group divides the columns of the input.
     - (C3) a row of codes has `ceil(columns * bits / 32)` words.
-    - (C4) a row of scales has `columns / group` entries.
+    - (C4) a row of scales has `columns / group` entries, twice as many with zero points.
     - (C5) input and result have the same number of rows.
   }];
   let arguments = (ins Lm_Rows:$input, Lm_Codes:$codes, Lm_Matrix:$scales,

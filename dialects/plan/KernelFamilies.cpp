@@ -18,10 +18,13 @@ using llvm::StringLiteral;
 namespace {
 // Every family takes the type of its activations.
 constexpr StringLiteral kActivations[] = {"activations"};
-// The two linear ones take the type of their result, where it is another, and
-// the tile of rows that a block of a GPU computes.
+// The linear ones take the type of their result, where it is another, and the
+// tile of rows that a block of a GPU computes.
 constexpr StringLiteral kLinearOptions[] = {"activations", "result",
                                             "row_tile"};
+// Those with codes: 1 where the packing has zero points or float codes.
+constexpr StringLiteral kCodeOptions[] = {"activations", "float_codes",
+                                          "result", "row_tile", "zero_points"};
 // tokens [R] i32, table (interleaved outputs=vocabulary; GPU: rows)
 //   -> [R, columns]   [1 per row]
 constexpr StringLiteral kEmbed[] = {"columns", "element", "scale_by",
@@ -121,10 +124,11 @@ constexpr StringLiteral kHeadArgmax[] = {"columns", "element", "outputs"};
 constexpr StringLiteral kArgmaxParts[] = {"parts"};
 
 // clang-format off
-constexpr ArrayRef<StringLiteral> kAny = kActivations, kMore = kLinearOptions;
+constexpr ArrayRef<StringLiteral> kAny = kActivations, kMore = kLinearOptions,
+                                  kCodes = kCodeOptions;
 const KernelSignature kSignatures[] = {
     {kEmbed, kAny, 2, 1},         {kLinear, kMore, 2, 1},
-    {kQuantLinear, kMore, 2, 1},
+    {kQuantLinear, kCodes, 2, 1},
     {kRmsNorm, kAny, 2, 1},       {kGatedRmsNorm, kAny, 3, 1},
     {kL2Norm, kAny, 1, 1},
     {kElementwise, kAny, 1, 1},   {kElementwise, kAny, 1, 1}, // silu, sigmoid
@@ -139,7 +143,7 @@ const KernelSignature kSignatures[] = {
     {kConcatTokens, kAny, 2, 1},  {{}, kAny, 3, 4}, // accept
     {kCopy, kAny, 1, 1},
     {kFusedLinear, kMore, kVariadic, kVariadic},
-    {kFusedQuantLinear, kMore, kVariadic, kVariadic},
+    {kFusedQuantLinear, kCodes, kVariadic, kVariadic},
     {kDeltaInputs, kAny, 7, 6},   {kHeadArgmax, kAny, 2, 2},
     {kArgmaxParts, kAny, 2, 1},   {{}, kAny, 2, 1}, // last_position
 };

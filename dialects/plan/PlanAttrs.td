@@ -74,25 +74,38 @@ def Plan_InterleavedCodesAttr
   let summary = "Integer codes with their scales, 16 outputs side by side.";
   let description = [{
     Two sources: codes and scales of `#lm.grouped`. Tiles of 16 outputs as in `#plan.interleaved`; inside a tile one record
-    per group of columns: 16 scales, then the words of the group, each word of 16 outputs adjacent:
+    per group of columns: 16 scales, with `zero_points` 16 zero points, then the words of the group, each word of 16
+    outputs adjacent:
 
     ```
     group g:  [s(0,g) .. s(15,g)]                       16 scales of type `scale`
+              [z(0,g) .. z(15,g)]                       16 zero points of type `scale`, if any
               [word 0 of outputs 0..15] [word 1 ...]    ceil(group * bits / 32) x 16 words of 32 bits
     ```
 
     A word holds `32 / bits` consecutive columns of one output, lowest bits first, as two's complement of `bits` bits
-    (the checkpoint's code minus `2^(bits-1)`); what is left of the last word of a group is zero. A tile is one
-    contiguous stream.
+    (the checkpoint's code minus `2^(bits-1)`), or with `float_codes` as f8E4M3FN; what is left of the last word of a group is
+    zero. A tile is one contiguous stream.
   }];
   let parameters = (ins "int64_t":$outputs, "int64_t":$columns, "int64_t":$bits,
-                        "int64_t":$group, "::mlir::Type":$scale);
+                        "int64_t":$group, "::mlir::Type":$scale,
+                        DefaultValuedParameter<"bool", "false">:$zero_points,
+                        DefaultValuedParameter<"bool", "false">:$float_codes);
+  let builders = [AttrBuilder<(ins "int64_t":$outputs, "int64_t":$columns,
+                                   "int64_t":$bits, "int64_t":$group,
+                                   "::mlir::Type":$scale), [{
+    return $_get($_ctxt, outputs, columns, bits, group, scale, false, false);
+  }]>];
   let extraClassDeclaration = [{
+    /// Numbers of type `scale` of one output in a group.
+    int64_t getScalesPerGroup() const { return getZeroPoints() ? 2 : 1; }
     /// 32-bit words of one output in a group.
     int64_t getWordsPerGroup() const {
       int64_t perWord = 32 / getBits();
       return (getGroup() + perWord - 1) / perWord;
     }
+    /// Bytes of the scales, and zero points, of 16 outputs in a group.
+    int64_t getScaleBytes() const;
     /// Bytes of the record of one group: scales and words of 16 outputs.
     int64_t getGroupBytes() const;
     /// Bytes of a tile of 16 outputs.

@@ -101,7 +101,11 @@ int64_t InterleavedAttr::getSourceCount() const { return 1; }
 LogicalResult
 InterleavedCodesAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                              int64_t outputs, int64_t columns, int64_t bits,
-                             int64_t group, Type scale) {
+                             int64_t group, Type scale, bool zeroPoints,
+                             bool floatCodes) {
+  if (floatCodes && (bits != 8 || zeroPoints))
+    return emitError()
+           << "expects float codes of 8 bits and without zero points";
   if (failed(verifySizes(emitError, {outputs, columns, group})) ||
       failed(verifyFloat(emitError, scale)))
     return failure();
@@ -113,9 +117,12 @@ InterleavedCodesAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+int64_t InterleavedCodesAttr::getScaleBytes() const {
+  return kTile * getScalesPerGroup() * (getScale().getIntOrFloatBitWidth() / 8);
+}
+
 int64_t InterleavedCodesAttr::getGroupBytes() const {
-  return kTile *
-         (getScale().getIntOrFloatBitWidth() / 8 + getWordsPerGroup() * 4);
+  return getScaleBytes() + kTile * getWordsPerGroup() * 4;
 }
 
 int64_t InterleavedCodesAttr::getSizeInBytes() const {
@@ -146,7 +153,8 @@ FragmentCodesAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                           int64_t outputs, int64_t columns, int64_t bits,
                           int64_t group, Type scale) {
   return InterleavedCodesAttr::verify(emitError, outputs, columns, bits, group,
-                                      scale);
+                                      scale, /*zeroPoints=*/false,
+                                      /*floatCodes=*/false);
 }
 
 /// Steps of the largest unit.

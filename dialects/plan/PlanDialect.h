@@ -8,6 +8,8 @@
 #ifndef TANDEM_DIALECTS_PLAN_PLANDIALECT_H
 #define TANDEM_DIALECTS_PLAN_PLANDIALECT_H
 
+#include "dialects/lm/LmDialect.h"
+
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"

@@ -29,6 +29,7 @@ def Plan_Dialect : Dialect {
   }];
   let cppNamespace = "::tandem::plan";
   let useDefaultAttributePrinterParser = 1;
+  let dependentDialects = ["::tandem::lm::LmDialect"];
   let hasOperationAttrVerify = 1;
 
   let extraClassDeclaration = [{

@@ -49,11 +49,28 @@ LogicalResult WeightOp::verify() {
     return emitOpError("expects memory of type memref<")
            << size << "xi8>, but got " << type;
   // (C2)
-  if (static_cast<int64_t>(getSources().size()) !=
-      getPacking().getSourceCount())
+  std::optional<lm::SourceAttr> repack = getRepack();
+  int64_t sources = getPacking().getSourceCount();
+  if (repack && repack->getZeroPoints())
+    ++sources;
+  if (static_cast<int64_t>(getSources().size()) != sources)
     return emitOpError("expects ")
-           << getPacking().getSourceCount() << " sources, but got "
-           << getSources().size();
+           << sources << " sources, but got " << getSources().size();
+  // (C3)
+  if (!repack)
+    return success();
+  auto packing = dyn_cast<InterleavedCodesAttr>(getPacking());
+  if (!packing)
+    return emitOpError("expects a packing of codes for what is repacked, but "
+                       "got ")
+           << getPacking();
+  lm::GroupedAttr grouped = repack->getGrouped(packing.getFloatCodes());
+  if (packing.getColumns() != repack->getColumns() ||
+      packing.getBits() != grouped.getBits() ||
+      packing.getGroup() != grouped.getGroup() ||
+      packing.getZeroPoints() != grouped.getZeroPoints())
+    return emitOpError("expects the packing to be for ")
+           << *repack << ", but got " << getPacking();
   return success();
 }
 

@@ -68,10 +68,20 @@ def Plan_StateOp : Plan_Op<"state", [HasParent<"::mlir::ModuleOp">]> {
   let hasVerifier = 1;
 }
 
+/// `#lm.source`.
+def Plan_Repack : Attr<CPred<"::llvm::isa<::tandem::lm::SourceAttr>($_self)">,
+                       "order of packed codes"> {
+  let storageType = "::tandem::lm::SourceAttr";
+  let returnType = "::tandem::lm::SourceAttr";
+  let convertFromStorage = "$_self";
+}
+
 def Plan_WeightOp : Plan_Op<"weight", [HasParent<"::mlir::ModuleOp">]> {
   let summary = "Read-only bytes in the layout of the kernels.";
   let description = [{
     Made from tensors `sources` of the checkpoint `checkpoint` (a key of `lm.checkpoints`) by the packing; table `Weight`.
+    Where the checkpoint has codes in an order other than that of `#lm.grouped`, `repack` says which: then the sources are
+    the operands of `lm.repack`.
 
     Example:
 
@@ -86,14 +96,16 @@ def Plan_WeightOp : Plan_Op<"weight", [HasParent<"::mlir::ModuleOp">]> {
 
     Constraints:
     - (C1) the memory is one dimension of i8, as many as the packing has bytes.
-    - (C2) there are as many sources as the packing takes.
+    - (C2) there are as many sources as the packing takes, or as `lm.repack` does.
+    - (C3) what is repacked has the bits, columns, groups and zero points of its packing.
   }];
   let arguments = (ins StrAttr:$name, StrAttr:$checkpoint, StrArrayAttr:$sources,
-                       Plan_PackingInterface:$packing);
+                       Plan_PackingInterface:$packing,
+                       OptionalAttr<Plan_Repack>:$repack);
   let results = (outs Plan_Memory:$result);
   let assemblyFormat = [{
-    $name `from` $checkpoint $sources `packing` `(` $packing `)` attr-dict
-    `:` type($result)
+    $name `from` $checkpoint $sources (`repack` `(` $repack^ `)`)?
+    `packing` `(` $packing `)` attr-dict `:` type($result)
   }];
   let hasVerifier = 1;
 }

@@ -178,6 +178,32 @@ TEST_P(GoldenTest, Scores) {
   }
 }
 
+/// The tiny pair in other formats (write_formats.py): weights are the same
+/// numbers, so everything is, bit for bit.
+class FormatTest : public TestWithParam<const char *> {};
+
+INSTANTIATE_TEST_SUITE_P(Formats, FormatTest,
+                         Values("tiny-awq", "tiny-gptq", "tiny-gptq-v2",
+                                "tiny-fp8", "tiny-mixed", "tiny-ct-8-zeros"),
+                         [](const TestParamInfo<const char *> &info) {
+                           return toTestName(info.param);
+                         });
+
+TEST_P(FormatTest, IsTheTinyPair) {
+  Pair pair(GetParam());
+  const GoldenPrompt &prompt = getGolden("tiny").prompts()[0];
+  std::vector<float> logits, expectedLogits;
+  Scores scores = pair.score(prompt.ids, logits);
+  Scores expected = Pair::get("tiny").score(prompt.ids, expectedLogits);
+  EXPECT_EQ(logits, expectedLogits);
+  EXPECT_EQ(scores.features, expected.features);
+  EXPECT_EQ(scores.draftLogits, expected.draftLogits);
+  Generation result =
+      pair.generate(prompt.ids, prompt.greedy.size(), /*useDrafter=*/true);
+  EXPECT_EQ(result.ids, prompt.greedy);
+  expectRounds(result.acceptLengths, prompt.acceptLengths);
+}
+
 /// A variant of the tiny drafter, and the golden of its logits.
 struct Variant {
   const char *pair, *golden;

@@ -300,9 +300,9 @@ TEST_F(ConfigTest, OtherQuantizationIsRefused) {
     return targetMessage(
         [&](json &c) { c["quantization_config"][key] = value; });
   };
-  EXPECT_EQ(message("quant_method", "awq"),
-            "quantization_config.quant_method: is \"awq\", expected "
-            "'compressed-tensors'");
+  EXPECT_EQ(message("quant_method", "bitsandbytes"),
+            "quantization_config.quant_method: is \"bitsandbytes\", expected "
+            "'compressed-tensors' or 'awq' or 'gptq' or 'fp8'");
   EXPECT_EQ(message("quant_method", nullptr),
             "quantization_config.quant_method: is missing");
   EXPECT_EQ(message("format", "nvfp4-pack-quantized"),
@@ -319,18 +319,21 @@ TEST_F(ConfigTest, OtherQuantizationIsRefused) {
             "missing closing parenthesis");
 
   std::string weights = "quantization_config.config_groups.group_0.weights.";
-  EXPECT_EQ(weightsMessage("num_bits", 8),
-            weights + "num_bits: is 8, expected 4");
+  EXPECT_EQ(weightsMessage("num_bits", 8), "");
+  EXPECT_EQ(weightsMessage("num_bits", 3),
+            weights + "num_bits: is 3, expected 4 or 8");
   EXPECT_EQ(weightsMessage("type", "float"),
             weights + "type: is \"float\", expected 'int'");
-  EXPECT_EQ(weightsMessage("symmetric", false),
-            weights + "symmetric: is false, expected true");
-  EXPECT_EQ(weightsMessage("strategy", "tensor"),
-            weights + "strategy: is \"tensor\", expected 'group' or 'channel'");
+  EXPECT_EQ(weightsMessage("symmetric", false), "");
+  EXPECT_EQ(weightsMessage("strategy", "block"),
+            weights + "strategy: is \"block\", expected 'group' or 'channel' "
+                      "or 'tensor'");
   EXPECT_EQ(weightsMessage("group_size", nullptr),
             weights + "group_size: is missing");
-  EXPECT_EQ(weightsMessage("actorder", "group"),
-            weights + "actorder: is \"group\", expected 'weight' or 'static'");
+  EXPECT_EQ(weightsMessage("actorder", "group"), ""); // g_idx decides
+  EXPECT_EQ(weightsMessage("actorder", "random"),
+            weights + "actorder: is \"random\", expected 'group' or 'weight' "
+                      "or 'static'");
   EXPECT_EQ(weightsMessage("actorder", "static"), "");
   EXPECT_EQ(targetMessage([](json &c) {
               c["quantization_config"]["config_groups"]["group_0"]
@@ -338,6 +341,82 @@ TEST_F(ConfigTest, OtherQuantizationIsRefused) {
             }),
             "quantization_config.config_groups.group_0.input_activations: is "
             "an object of 1, expected nothing: it is not supported");
+}
+
+TEST_F(ConfigTest, OtherMethods) {
+  auto message = [&](const json &section, const std::string &key,
+                     const json &value) {
+    return targetMessage([&](json &c) {
+      c["quantization_config"] = section;
+      c["quantization_config"][key] = value;
+    });
+  };
+  const json awq = {{"quant_method", "awq"},
+                    {"bits", 4},
+                    {"group_size", 128},
+                    {"version", "gemm"},
+                    {"zero_point", true}};
+  EXPECT_EQ(message(awq, "modules_to_not_convert", nullptr), "");
+  EXPECT_EQ(message(awq, "group_size", -1), "");
+  EXPECT_EQ(message(awq, "bits", 8),
+            "quantization_config.bits: is 8, expected 4");
+  EXPECT_EQ(message(awq, "version", "gemv"),
+            "quantization_config.version: is \"gemv\", expected 'gemm' or "
+            "'GEMM'");
+  EXPECT_EQ(message(awq, "zero_point", false),
+            "quantization_config.zero_point: is false, expected true");
+  EXPECT_EQ(message(awq, "group_size", 0),
+            "quantization_config.group_size: is 0, expected -1 or a number of "
+            "columns");
+
+  const json gptq = {{"quant_method", "gptq"},
+                     {"bits", 4},
+                     {"group_size", 128},
+                     {"desc_act", false},
+                     {"sym", true}};
+  EXPECT_EQ(message(gptq, "dynamic", {{"-:.*lm_head.*", json::object()}}), "");
+  EXPECT_EQ(message(gptq, "checkpoint_format", "gptq_v2"), "");
+  EXPECT_EQ(message(gptq, "bits", 3),
+            "quantization_config.bits: is 3, expected 4 or 8");
+  EXPECT_EQ(message(gptq, "checkpoint_format", "marlin"),
+            "quantization_config.checkpoint_format: is \"marlin\", expected "
+            "'gptq' or 'gptq_v2'");
+  EXPECT_EQ(message(gptq, "dynamic", {{"+:.*mlp.*", {{"bits", 8}}}}),
+            "quantization_config.dynamic.+:.*mlp.*: gives some modules a "
+            "format of their own, which is not supported");
+
+  const json fp8 = {{"quant_method", "fp8"},
+                    {"fmt", "e4m3"},
+                    {"activation_scheme", "dynamic"},
+                    {"weight_block_size", {128, 128}}};
+  EXPECT_EQ(message(fp8, "modules_to_not_convert", {"lm_head"}), "");
+  EXPECT_EQ(message(fp8, "fmt", "e5m2"),
+            "quantization_config.fmt: is \"e5m2\", expected 'e4m3'");
+  EXPECT_EQ(message(fp8, "activation_scheme", "static"),
+            "quantization_config.activation_scheme: is \"static\", expected "
+            "'dynamic'");
+  EXPECT_EQ(message(fp8, "weight_block_size", nullptr),
+            "quantization_config.weight_block_size: is missing");
+  EXPECT_EQ(message(fp8, "weight_block_size", {128}),
+            "quantization_config.weight_block_size: has 1 entries, expected 2");
+}
+
+/// P1.03: a part of a name is some of its components.
+TEST_F(ConfigTest, ModulesThatAreNotConverted) {
+  llvm::Expected<TargetConfig> config = readTarget([](json &c) {
+    c["quantization_config"] = {
+        {"quant_method", "awq"},
+        {"bits", 4},
+        {"group_size", 128},
+        {"zero_point", true},
+        {"modules_to_not_convert", {"layers.1", "linear_attn.in_proj_a"}}};
+  });
+  ASSERT_TRUE(static_cast<bool>(config)) << toString(config.takeError());
+  const QuantizationConfig &quantization = *config->quantization;
+  EXPECT_TRUE(quantization.isIgnored({"model.layers.1.mlp.up_proj"}));
+  EXPECT_FALSE(quantization.isIgnored({"model.layers.10.mlp.up_proj"}));
+  EXPECT_TRUE(quantization.isIgnored({"layers.4.linear_attn.in_proj_a"}));
+  EXPECT_FALSE(quantization.isIgnored({"layers.4.linear_attn.in_proj_all"}));
 }
 
 TEST_F(ConfigTest, QuantizationTargets) {

@@ -614,12 +614,10 @@ TEST_F(ImporterTest, OtherFormatsOfAModule) {
   };
   EXPECT_EQ(message(".weight_zero_point", {"I32", {1}, "abcd"}),
             "T: tensor '" + module +
-                ".weight_zero_point' holds zero points, "
-                "which are not supported");
+                ".weight_zero_point' holds zero points, but T/config.json: "
+                "quantization_config says symmetric");
   EXPECT_EQ(message(".qweight", {"I32", {1}, "abcd"}),
-            "T: tensor '" + module +
-                ".qweight' is of a quantized format that "
-                "is not supported");
+            "T: module '" + module + "' has both weight_packed and qweight");
   EXPECT_EQ(message(".bias", {"BF16", {1}, "ab"}),
             "T: tensor '" + module +
                 ".bias' is a bias, which is not "
@@ -638,6 +636,105 @@ TEST_F(ImporterTest, OtherFormatsOfAModule) {
   EXPECT_EQ(message(".weight_g_idx", {"I32", {128}, reordered}),
             "T/model.safetensors: tensor '" + module +
                 ".weight_g_idx' reorders columns, which is not supported");
+  reordered[0] = 4;
+  EXPECT_EQ(message(".weight_g_idx", {"I32", {128}, reordered}),
+            "T/model.safetensors: tensor '" + module +
+                ".weight_g_idx' gives column 0 group 4, expected 0 to 3");
+}
+
+TEST_F(ImporterTest, OtherMethodsOfAModule) {
+  // One module of a dense checkpoint is packed; zero is a fine code.
+  std::string module = Prefix + "layers.3.self_attn.k_proj";
+  EditableCheckpoint dense = EditableCheckpoint::readTiny("target-bf16");
+  int64_t rows = dense.tensors.at(module + ".weight").shape[0];
+  int64_t columns = dense.tensors.at(module + ".weight").shape[1];
+  auto makeTensor = [](const char *dtype, int64_t height, int64_t width,
+                       int64_t bytes) {
+    return EditableCheckpoint::Tensor{
+        dtype, {height, width}, std::string(height * width * bytes, '\0')};
+  };
+  using Tensors = std::map<std::string, EditableCheckpoint::Tensor>;
+  auto message = [&](const nlohmann::json &section, const Tensors &tensors) {
+    EditableCheckpoint edited = dense;
+    edited.config()["quantization_config"] = section;
+    edited.tensors.erase(module + ".weight");
+    for (const auto &[suffix, tensor] : tensors)
+      edited.tensors[module + suffix] = tensor;
+    useTarget(edited);
+    return ImporterTest::message();
+  };
+  std::string file = "T/model.safetensors: tensor '" + module;
+
+  nlohmann::json section = {{"quant_method", "awq"},
+                            {"bits", 4},
+                            {"group_size", 32},
+                            {"zero_point", true}};
+  Tensors awq = {{".qweight", makeTensor("I32", columns, rows / 8, 4)},
+                 {".qzeros", makeTensor("I32", columns / 32, rows / 8, 4)},
+                 {".scales", makeTensor("F16", columns / 32, rows, 2)}};
+  EXPECT_EQ(message(section, awq), "");
+  Tensors edited = awq;
+  edited.erase(".qzeros");
+  EXPECT_EQ(message(section, edited),
+            "T: tensor '" + module +
+                ".qzeros' is missing, but the module's weight is packed");
+  edited = awq;
+  edited[".scales"].bytes[1] = 0x7c;
+  EXPECT_EQ(message(section, edited),
+            file + ".scales' is infinite or not a number at [0, 0]");
+  section["group_size"] = 24;
+  EXPECT_EQ(message(section, awq),
+            "T/config.json: quantization_config: groups of 24 columns do not "
+            "divide the " +
+                std::to_string(columns) + " columns of module '" + module +
+                "'");
+
+  section = {{"quant_method", "gptq"},
+             {"bits", 4},
+             {"group_size", 32},
+             {"sym", false}};
+  Tensors gptq = {{".qweight", makeTensor("I32", columns / 8, rows, 4)},
+                  {".qzeros", makeTensor("I32", columns / 32, rows / 8, 4)},
+                  {".scales", makeTensor("F16", columns / 32, rows, 2)}};
+  EXPECT_EQ(message(section, gptq), "");
+  EXPECT_NE(message(section, awq), ""); // the other way round
+  section["desc_act"] = true;
+  EXPECT_EQ(message(section, gptq), "T: tensor '" + module +
+                                        ".g_idx' is missing, but desc_act in "
+                                        "T/config.json is true");
+  section["desc_act"] = false;
+  section["sym"] = true;
+  EXPECT_EQ(message(section, gptq),
+            file + ".qzeros' holds zero points other than 8, but sym in "
+                   "T/config.json is true");
+  // P1.16: symmetric is symmetric, whatever version the label says.
+  for (char stored : {'\x77', '\x88'}) {
+    edited = gptq;
+    edited[".qzeros"].bytes.assign(edited[".qzeros"].bytes.size(), stored);
+    EXPECT_EQ(message(section, edited), "");
+  }
+
+  section = {{"quant_method", "fp8"}, {"weight_block_size", {128, 128}}};
+  auto blocks = [](int64_t size) { return (size + 127) / 128; };
+  Tensors fp8 = {{".weight", makeTensor("F8_E4M3", rows, columns, 1)},
+                 {".weight_scale_inv",
+                  makeTensor("F32", blocks(rows), blocks(columns), 4)}};
+  EXPECT_EQ(message(section, fp8), "");
+  edited = fp8;
+  edited[".weight"].bytes[columns + 1] = '\x7f';
+  EXPECT_EQ(message(section, edited),
+            file + ".weight' is infinite or not a number at [1, 1]");
+  edited = fp8;
+  edited.erase(".weight_scale_inv");
+  EXPECT_EQ(message(section, edited),
+            "T: tensor '" + module +
+                ".weight_scale_inv' is missing, but the module's weight is "
+                "packed");
+  section = {{"quant_method", "gptq"}, {"bits", 4}, {"group_size", 32}};
+  EXPECT_EQ(message(section, fp8),
+            "T/config.json: quantization_config.quant_method: is 'gptq', but "
+            "module '" +
+                module + "' has tensors of another method");
 }
 
 TEST_F(ImporterTest, PackedEmbedding) {

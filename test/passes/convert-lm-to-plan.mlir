@@ -72,6 +72,30 @@ func.func @linear(%x: tensor<16x64xf32> {lm.port = "x"},
 
 // -----
 
+// What is repacked is made from the tensors themselves.
+// CHECK: plan.weight "target:q" from "target" ["q.qweight", "q.scales", "q.qzeros"]
+// CHECK-SAME: repack(<order = interleaved, bits = 4, columns = 64, group = 32, zero_points = true>)
+// CHECK-SAME: packing(#plan.interleaved_codes<outputs = 40, columns = 64, bits = 4, group = 32, scale = f16, zero_points = true>)
+// CHECK: plan.kernel @quant_linear_40x64_q4_g32_f16 quant_linear
+// CHECK-SAME: zero_points = 1 : i64
+func.func @repacked(%x: tensor<16x64xf32> {lm.port = "x"})
+    -> (tensor<16x40xf32> {lm.port = "y"}) {
+  %w = lm.weight "target", "q.qweight" : tensor<64x5xi32>
+  %f = lm.weight "target", "q.scales" : tensor<2x40xf16>
+  %z = lm.weight "target", "q.qzeros" : tensor<2x5xi32>
+  %codes, %scales = lm.repack %w, %f zeros %z
+      as <order = interleaved, bits = 4, columns = 64, group = 32, zero_points = true>
+      : (tensor<64x5xi32>, tensor<2x40xf16>, tensor<2x5xi32>)
+      -> (tensor<40x8xi32>, tensor<40x4xf16>)
+  %y = lm.quant_linear %x, %codes, %scales
+      grouped<bits = 4, group = 32, zero_points = true>
+      : tensor<16x64xf32>, tensor<40x8xi32>, tensor<40x4xf16>
+      -> tensor<16x40xf32>
+  return %y : tensor<16x40xf32>
+}
+
+// -----
+
 // A cache is updated in place: the state is written by one launch and read by
 // the next.
 // CHECK: %[[KV:.*]] = plan.state "kv" kind "key_value" : memref<2x1x64x16xf32>

@@ -2,7 +2,7 @@
 // RUN: qopt %s --lm-fuse-projections=report 2>&1 >/dev/null \
 // RUN:   | FileCheck %s --check-prefix=REPORT
 
-// REPORT: remark: lm-fuse-projections: 6 linear layers share a launch
+// REPORT: remark: lm-fuse-projections: 8 linear layers share a launch
 
 // The small dense layers of a delta net share an input with the packed ones,
 // but not their format.
@@ -79,6 +79,30 @@ func.func @negative_weight_is_computed(%x: tensor<4x64xf32>,
   %b = lm.linear %x, %d
       : tensor<4x64xf32>, tensor<2x64xf32> -> tensor<4x2xf32>
   return %a, %b : tensor<4x2xf32>, tensor<4x2xf32>
+}
+
+// Weights that are repacked move as others do.
+// CHECK-LABEL: @repacked
+func.func @repacked(%x: tensor<4x16xf32>)
+    -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  // CHECK-COUNT-2: lm.repack
+  // CHECK: lm.fused_linear
+  // CHECK-NEXT: return
+  %q = lm.weight "target", "q.qweight" : tensor<2x8xi32>
+  %qs = lm.weight "target", "q.scales" : tensor<1x8xf16>
+  %qc, %qt = lm.repack %q, %qs
+      as <order = by_column, bits = 4, columns = 16, group = 16>
+      : (tensor<2x8xi32>, tensor<1x8xf16>) -> (tensor<8x2xi32>, tensor<8x1xf16>)
+  %a = lm.quant_linear %x, %qc, %qt grouped<bits = 4, group = 16>
+      : tensor<4x16xf32>, tensor<8x2xi32>, tensor<8x1xf16> -> tensor<4x8xf32>
+  %k = lm.weight "target", "k.qweight" : tensor<2x8xi32>
+  %ks = lm.weight "target", "k.scales" : tensor<1x8xf16>
+  %kc, %kt = lm.repack %k, %ks
+      as <order = by_column, bits = 4, columns = 16, group = 16>
+      : (tensor<2x8xi32>, tensor<1x8xf16>) -> (tensor<8x2xi32>, tensor<8x1xf16>)
+  %b = lm.quant_linear %x, %kc, %kt grouped<bits = 4, group = 16>
+      : tensor<4x16xf32>, tensor<8x2xi32>, tensor<8x1xf16> -> tensor<4x8xf32>
+  return %a, %b : tensor<4x8xf32>, tensor<4x8xf32>
 }
 
 // A layer with a launch of its own keeps it.

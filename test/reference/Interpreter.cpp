@@ -96,6 +96,8 @@ static mlir::Type getElementType(mlir::MLIRContext *context,
     return mlir::BFloat16Type::get(context);
   case models::DType::I32:
     return mlir::IntegerType::get(context, 32);
+  case models::DType::F8E4M3:
+    return mlir::Float8E4M3FNType::get(context);
   default:
     return mlir::NoneType::get(context);
   }
@@ -106,6 +108,12 @@ static Value decode(const models::TensorView &view, mlir::Type elementType) {
   if (elementType.isInteger(32)) {
     IntTensor result(shape);
     std::memcpy(result.data.data(), view.bytes.data(), view.bytes.size());
+    return result;
+  }
+  if (mlir::isa<mlir::Float8E4M3FNType>(elementType)) {
+    // Codes, whose values are lm.dequant's to know.
+    IntTensor result(shape);
+    llvm::copy(view.bytes, result.data.begin());
     return result;
   }
   Tensor result(shape);
@@ -153,6 +161,11 @@ Expected<Value> Interpreter::loadWeight(mlir::Operation *op) {
 //===----------------------------------------------------------------------===//
 // Operations
 //===----------------------------------------------------------------------===//
+
+static Grouped getGrouped(lm::GroupedAttr format) {
+  return {format.getBits(), format.getGroup(), format.getZeroPoints(),
+          format.getFloatCodes()};
+}
 
 /// One call of a function: the values of its SSA names.
 class Interpreter::Frame {
@@ -244,7 +257,7 @@ void Interpreter::Frame::runFusedLinear(lm::FusedLinearOp op) {
     results.push_back(
         step(like, format ? quantLinear(input, ints(weight),
                                         tensor(op.getScales()[index]),
-                                        format->getBits(), format->getGroup())
+                                        getGrouped(*format))
                           : linear(input, tensor(weight))));
   }
   if (op.getGated())
@@ -293,10 +306,23 @@ Error Interpreter::Frame::runOp(mlir::Operation &operation) {
         error = llvm::joinErrors(std::move(error), runDenoise(op));
       })
       .Case([&](lm::DequantOp op) {
-        lm::GroupedAttr format = op.getQuantization();
         set(op, dequant(ints(op.getCodes()), tensor(op.getScales()),
-                        format.getBits(), format.getGroup(),
+                        getGrouped(op.getQuantization()),
                         op.getType().getDimSize(1)));
+      })
+      .Case([&](lm::RepackOp op) {
+        lm::SourceAttr source = op.getSource();
+        auto codes =
+            llvm::cast<mlir::RankedTensorType>(op.getCodes().getType());
+        auto [newCodes, newScales] = repack(
+            ints(op.getCodes()), tensor(op.getScales()),
+            op.getZeros() ? &ints(op.getZeros()) : nullptr,
+            {static_cast<Source::Order>(source.getOrder()), source.getBits(),
+             source.getColumns(), source.getGroup(), source.getBlockRows(),
+             source.getZeroOffset(), !codes.getElementType().isInteger()},
+            op.getNewCodes().getType().getDimSize(0));
+        set(op.getNewCodes(), std::move(newCodes));
+        set(op.getNewScales(), std::move(newScales));
       })
       .Case([&](lm::EmbedOp op) {
         set(op, embed(ints(op.getTokens()), tensor(op.getTable()),
@@ -306,10 +332,9 @@ Error Interpreter::Frame::runOp(mlir::Operation &operation) {
         set(op, linear(tensor(op.getInput()), tensor(op.getWeight())));
       })
       .Case([&](lm::QuantLinearOp op) {
-        lm::GroupedAttr format = op.getQuantization();
         set(op, quantLinear(tensor(op.getInput()), ints(op.getCodes()),
-                            tensor(op.getScales()), format.getBits(),
-                            format.getGroup()));
+                            tensor(op.getScales()),
+                            getGrouped(op.getQuantization())));
       })
       .Case([&](lm::RmsNormOp op) {
         set(op, rmsNorm(tensor(op.getInput()), tensor(op.getWeight()),

@@ -46,19 +46,89 @@ DeltaCache::DeltaCache(int64_t heads, int64_t keyHeads, int64_t keyDim,
 // Weights and linear layers
 //===----------------------------------------------------------------------===//
 
+/// The value of the bits of an f8E4M3FN.
+static float decodeFloat8(uint32_t bits) {
+  int exponent = static_cast<int>(bits >> 3 & 15), fraction = bits & 7;
+  float value = exponent == 0 ? std::ldexp(float(fraction), -9)
+                              : std::ldexp(float(8 + fraction), exponent - 10);
+  return bits & 0x80 ? -value : value;
+}
+
+/// The code in part \p slot of \p word.
+static int64_t getPart(int32_t word, int64_t slot, int64_t bits) {
+  return static_cast<uint32_t>(word) >> (slot * bits) & ((1u << bits) - 1);
+}
+
 Tensor tandem::reference::dequant(const IntTensor &codes, const Tensor &scales,
-                                  int64_t bits, int64_t group,
-                                  int64_t columns) {
-  int64_t rows = codes.shape[0], words = codes.shape[1], perWord = 32 / bits;
+                                  const Grouped &format, int64_t columns) {
+  int64_t rows = codes.shape[0], words = codes.shape[1];
+  int64_t perWord = 32 / format.bits, parts = format.zeroPoints ? 2 : 1;
   Tensor result({rows, columns});
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < columns; ++c) {
-      auto word = static_cast<uint32_t>(codes.data[r * words + c / perWord]);
-      int64_t code = word >> (c % perWord * bits) & ((1u << bits) - 1);
-      int64_t value = code - (int64_t(1) << (bits - 1));
-      result.at(r, c) = static_cast<float>(value) * scales.at(r, c / group);
+      int64_t code = getPart(codes.data[r * words + c / perWord], c % perWord,
+                             format.bits);
+      int64_t g = c / format.group * parts;
+      float value =
+          static_cast<float>(code - (int64_t(1) << (format.bits - 1)));
+      if (format.floatCodes)
+        value = decodeFloat8(code);
+      if (format.zeroPoints)
+        value -= scales.at(r, g + 1);
+      result.at(r, c) = value * scales.at(r, g);
     }
   return result;
+}
+
+std::pair<IntTensor, Tensor> tandem::reference::repack(const IntTensor &codes,
+                                                       const Tensor &scales,
+                                                       const IntTensor *zeros,
+                                                       const Source &source,
+                                                       int64_t rows) {
+  int64_t bits = source.bits, perWord = 32 / bits, columns = source.columns;
+  constexpr int64_t interleaved[] = {0, 2, 4, 6, 1, 3, 5, 7};
+  int64_t inGroup = std::gcd(source.group, columns);
+  int64_t groups = columns / inGroup, parts = zeros ? 2 : 1;
+  int64_t words = (columns + perWord - 1) / perWord;
+  IntTensor newCodes({rows, words});
+  Tensor newScales({rows, groups * parts});
+
+  // Where row r is, when words hold rows.
+  auto getSlot = [&](int64_t r) -> int64_t {
+    if (source.order != Source::Interleaved)
+      return r % perWord;
+    return std::find(interleaved, interleaved + 8, r % 8) - interleaved;
+  };
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c) {
+      int64_t code;
+      if (source.floatCodes)
+        code = codes.data[r * columns + c];
+      else if (source.order == Source::ByRow)
+        code = getPart(codes.data[r * words + c / perWord], c % perWord, bits);
+      else if (source.order == Source::ByColumn)
+        code = getPart(codes.data[c / perWord * rows + r], c % perWord, bits);
+      else
+        code = getPart(codes.data[(c * rows + r) / perWord], getSlot(r), bits);
+      newCodes.data[r * words + c / perWord] |= static_cast<int32_t>(
+          static_cast<uint32_t>(code) << (c % perWord * bits));
+    }
+  int64_t blocks = (columns + source.group - 1) / source.group;
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t g = 0; g < groups; ++g) {
+      int64_t from = g * inGroup / source.group, block = r / source.blockRows;
+      bool byRow = source.order == Source::ByRow;
+      newScales.at(r, g * parts) =
+          scales.data[byRow ? block * blocks + from : from * rows + r];
+      if (!zeros)
+        continue;
+      int32_t word = zeros->data[byRow ? r / perWord * blocks + from
+                                       : (from * rows + r) / perWord];
+      int64_t zero = getPart(word, getSlot(r), bits) + source.zeroOffset;
+      newScales.at(r, g * parts + 1) = static_cast<float>(
+          zero % (int64_t(1) << bits) - (int64_t(1) << (bits - 1)));
+    }
+  return {std::move(newCodes), std::move(newScales)};
 }
 
 Tensor tandem::reference::embed(const IntTensor &tokens, const Tensor &table,
@@ -89,9 +159,9 @@ Tensor tandem::reference::linear(const Tensor &input, const Tensor &weight) {
 
 Tensor tandem::reference::quantLinear(const Tensor &input,
                                       const IntTensor &codes,
-                                      const Tensor &scales, int64_t bits,
-                                      int64_t group) {
-  return linear(input, dequant(codes, scales, bits, group, input.columns()));
+                                      const Tensor &scales,
+                                      const Grouped &format) {
+  return linear(input, dequant(codes, scales, format, input.columns()));
 }
 
 //===----------------------------------------------------------------------===//

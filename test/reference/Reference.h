@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace tandem::reference {
@@ -89,12 +90,33 @@ struct DeltaCache {
 // Weights and linear layers
 //===----------------------------------------------------------------------===//
 
-Tensor dequant(const IntTensor &codes, const Tensor &scales, int64_t bits,
-               int64_t group, int64_t columns);
+/// What `#lm.grouped` says.
+struct Grouped {
+  int64_t bits, group;
+  bool zeroPoints = false, floatCodes = false;
+};
+
+/// What `#lm.source` says; orders by their numbers in `lm::PackOrder`.
+struct Source {
+  enum Order { ByRow, ByColumn, Interleaved };
+
+  Order order;
+  int64_t bits, columns, group, blockRows = 1, zeroOffset = 0;
+  bool floatCodes = false;
+};
+
+Tensor dequant(const IntTensor &codes, const Tensor &scales,
+               const Grouped &format, int64_t columns);
+/// Codes of 8-bit floats are their bits. \p zeros may be null. Returns the
+/// codes and the scales.
+std::pair<IntTensor, Tensor> repack(const IntTensor &codes,
+                                    const Tensor &scales,
+                                    const IntTensor *zeros,
+                                    const Source &source, int64_t rows);
 Tensor embed(const IntTensor &tokens, const Tensor &table, float scale);
 Tensor linear(const Tensor &input, const Tensor &weight);
 Tensor quantLinear(const Tensor &input, const IntTensor &codes,
-                   const Tensor &scales, int64_t bits, int64_t group);
+                   const Tensor &scales, const Grouped &format);
 
 //===----------------------------------------------------------------------===//
 // Norms and elementwise ops

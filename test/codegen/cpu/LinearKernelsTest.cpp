@@ -73,9 +73,21 @@ Weight makeDense(Random &random, int64_t outputs, int64_t columns,
   return weight;
 }
 
+/// What a code means, and how its bits are found.
+enum class Codes { Integer, WithZeros, Float };
+
+/// The value of the bits of an f8E4M3FN.
+float decodeFloat8(uint32_t bits) {
+  int exponent = static_cast<int>(bits >> 3 & 15), fraction = bits & 7;
+  float value = exponent == 0 ? std::ldexp(float(fraction), -9)
+                              : std::ldexp(float(8 + fraction), exponent - 10);
+  return bits & 0x80 ? -value : value;
+}
+
 /// `#plan.interleaved_codes`.
 Weight makeCoded(Random &random, int64_t outputs, int64_t columns, int64_t bits,
-                 int64_t group, const std::string &scaleType) {
+                 int64_t group, const std::string &scaleType,
+                 Codes kind = Codes::Integer) {
   Weight weight = {outputs, columns, {}, {}};
   weight.values.resize(outputs * columns);
   int64_t perWord = 32 / bits, half = int64_t(1) << (bits - 1);
@@ -85,6 +97,11 @@ Weight makeCoded(Random &random, int64_t outputs, int64_t columns, int64_t bits,
       for (float &scale : scales)
         scale = append(weight.packed, scaleType,
                        0.01f + 0.001f * random.integer(0, 50));
+      float zeros[tile] = {};
+      if (kind == Codes::WithZeros)
+        for (float &zero : zeros)
+          zero = append(weight.packed, scaleType,
+                        static_cast<float>(random.integer(-half, half - 1)));
       for (int64_t word = 0; word * perWord < group; ++word)
         for (int64_t lane = 0; lane < tile; ++lane) {
           uint32_t codes = 0;
@@ -92,9 +109,17 @@ Weight makeCoded(Random &random, int64_t outputs, int64_t columns, int64_t bits,
             int64_t code = random.integer(-half, half - 1);
             codes |= (static_cast<uint32_t>(code) & (2 * half - 1))
                      << (i * bits);
+            float value = static_cast<float>(code) - zeros[lane];
+            if (kind == Codes::Float) {
+              // All but the NaNs.
+              uint32_t byte = codes >> (i * bits) & 0xff;
+              if ((byte & 0x7f) == 0x7f)
+                codes ^= 1u << (i * bits);
+              value = decodeFloat8(codes >> (i * bits) & 0xff);
+            }
             if (first + lane < outputs)
               weight.values[(first + lane) * columns + start + word * perWord +
-                            i] = code * scales[lane];
+                            i] = value * scales[lane];
           }
           size_t at = weight.packed.size();
           weight.packed.resize(at + 4);
@@ -155,33 +180,53 @@ TANDEM_TEST_ALL_LEVELS(LinearKernels);
 struct CodedShape {
   int64_t outputs, columns, bits, group;
   const char *scale;
+  Codes kind = Codes::Integer;
 };
 
 TEST_P(LinearKernels, quantLinear) {
   const CodedShape shapes[] = {
-      {1, 32, 4, 32, "bf16"},   {5, 96, 4, 32, "f16"},
-      {16, 128, 4, 64, "bf16"}, {17, 256, 4, 128, "bf16"},
-      {33, 40, 4, 8, "f32"},    {40, 36, 4, 12, "bf16"},
-      {80, 24, 4, 4, "bf16"},   {24, 35, 4, 35, "f16"},
-      {100, 64, 4, 32, "bf16"}, {32, 16, 4, 16, "bf16"},
-      {31, 64, 8, 32, "bf16"},  {16, 66, 8, 6, "f32"},
-      {48, 20, 8, 4, "f16"},    {7, 3, 8, 1, "bf16"},
+      {1, 32, 4, 32, "bf16"},
+      {5, 96, 4, 32, "f16"},
+      {16, 128, 4, 64, "bf16"},
+      {17, 256, 4, 128, "bf16"},
+      {33, 40, 4, 8, "f32"},
+      {40, 36, 4, 12, "bf16"},
+      {80, 24, 4, 4, "bf16"},
+      {24, 35, 4, 35, "f16"},
+      {100, 64, 4, 32, "bf16"},
+      {32, 16, 4, 16, "bf16"},
+      {31, 64, 8, 32, "bf16"},
+      {16, 66, 8, 6, "f32"},
+      {48, 20, 8, 4, "f16"},
+      {7, 3, 8, 1, "bf16"},
+      {17, 192, 4, 32, "f16", Codes::WithZeros},
+      {40, 44, 4, 44, "f32", Codes::WithZeros},
+      {16, 160, 8, 32, "bf16", Codes::WithZeros},
+      {33, 256, 8, 128, "f32", Codes::Float},
+      {5, 72, 8, 8, "bf16", Codes::Float},
   };
   auto symbolOf = [](const CodedShape &shape) {
     return "q" + std::to_string(shape.outputs) + "x" +
            std::to_string(shape.columns);
   };
-  for (const CodedShape &shape : shapes)
-    kernels.add(symbolOf(shape), "quant_linear",
-                {{"bits", std::to_string(shape.bits)},
-                 {"columns", std::to_string(shape.columns)},
-                 {"group", std::to_string(shape.group)},
-                 {"outputs", std::to_string(shape.outputs)},
-                 {"scale", shape.scale}});
+  for (const CodedShape &shape : shapes) {
+    std::map<std::string, std::string> parameters = {
+        {"bits", std::to_string(shape.bits)},
+        {"columns", std::to_string(shape.columns)},
+        {"group", std::to_string(shape.group)},
+        {"outputs", std::to_string(shape.outputs)},
+        {"scale", shape.scale}};
+    if (shape.kind == Codes::WithZeros)
+      parameters["zero_points"] = "1";
+    if (shape.kind == Codes::Float)
+      parameters["float_codes"] = "1";
+    kernels.add(symbolOf(shape), "quant_linear", parameters);
+  }
   kernels.compile();
   for (const CodedShape &shape : shapes)
-    check(symbolOf(shape), makeCoded(random, shape.outputs, shape.columns,
-                                     shape.bits, shape.group, shape.scale));
+    check(symbolOf(shape),
+          makeCoded(random, shape.outputs, shape.columns, shape.bits,
+                    shape.group, shape.scale, shape.kind));
 }
 
 struct DenseShape {

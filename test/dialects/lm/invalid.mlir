@@ -253,6 +253,118 @@ func.func @dequant_wrong_scale_count(%codes: tensor<8x2xi32>, %scales: tensor<8x
 
 // -----
 
+func.func @dequant_zero_count(%codes: tensor<8x2xi32>, %scales: tensor<8x1xf32>) {
+  // expected-error @below {{expects 2 scales and zeros per row, but got 1}}
+  %w = lm.dequant %codes, %scales grouped<bits = 4, group = 16, zero_points = true> : tensor<8x2xi32>, tensor<8x1xf32> -> tensor<8x16xf32>
+  return
+}
+
+// -----
+
+func.func @grouped_float_bits(%codes: tensor<8x2xi32>, %scales: tensor<8x1xf32>) {
+  // expected-error @below {{expects float codes of 8 bits and without zero points}}
+  %w = lm.dequant %codes, %scales grouped<bits = 4, group = 16, float_codes = true> : tensor<8x2xi32>, tensor<8x1xf32> -> tensor<8x16xf32>
+  return
+}
+
+// -----
+
+func.func @repack_codes(%c: tensor<8x2xi32>, %s: tensor<1x8xf32>) {
+  // expected-error @below {{expects codes of 2 x 8, but got 'tensor<8x2xi32>'}}
+  %d:2 = lm.repack %c, %s as <order = by_column, bits = 4, columns = 16, group = 16> : (tensor<8x2xi32>, tensor<1x8xf32>) -> (tensor<8x2xi32>, tensor<8x1xf32>)
+  return
+}
+
+// -----
+
+func.func @repack_scales(%c: tensor<2x8xi32>, %s: tensor<8x1xf32>) {
+  // expected-error @below {{expects scales of 1 x 8, but got 'tensor<8x1xf32>'}}
+  %d:2 = lm.repack %c, %s as <order = by_column, bits = 4, columns = 16, group = 16> : (tensor<2x8xi32>, tensor<8x1xf32>) -> (tensor<8x2xi32>, tensor<8x1xf32>)
+  return
+}
+
+// -----
+
+func.func @repack_zeros(%c: tensor<8x2xi32>, %s: tensor<8x1xf32>, %z: tensor<8x1xi32>) {
+  // expected-error @below {{expects zeros of 1 x 1, but got 'tensor<8x1xi32>'}}
+  %d:2 = lm.repack %c, %s zeros %z as <order = by_row, bits = 4, columns = 16, group = 16, zero_points = true> : (tensor<8x2xi32>, tensor<8x1xf32>, tensor<8x1xi32>) -> (tensor<8x2xi32>, tensor<8x2xf32>)
+  return
+}
+
+// -----
+
+func.func @repack_no_zeros(%c: tensor<8x2xi32>, %s: tensor<8x1xf32>) {
+  // expected-error @below {{expects zero points iff the source has them}}
+  %d:2 = lm.repack %c, %s as <order = by_row, bits = 4, columns = 16, group = 16, zero_points = true> : (tensor<8x2xi32>, tensor<8x1xf32>) -> (tensor<8x2xi32>, tensor<8x2xf32>)
+  return
+}
+
+// -----
+
+func.func @repack_result(%c: tensor<8x2xi32>, %s: tensor<8x1xf32>) {
+  // expected-error @below {{expects 8 rows of scales of the type they have, but got 'tensor<8x1xf16>'}}
+  %d:2 = lm.repack %c, %s as <order = by_row, bits = 4, columns = 16, group = 16> : (tensor<8x2xi32>, tensor<8x1xf32>) -> (tensor<8x2xi32>, tensor<8x1xf16>)
+  return
+}
+
+// -----
+
+func.func @repack_float_order(%c: tensor<16x8xf8E4M3FN>, %s: tensor<1x8xf32>) {
+  // expected-error @below {{expects float codes by_row, of 8 bits and without zero points, but got #lm.source<order = by_column, bits = 8, columns = 16, group = 16>}}
+  %d:2 = lm.repack %c, %s as <order = by_column, bits = 8, columns = 16, group = 16> : (tensor<16x8xf8E4M3FN>, tensor<1x8xf32>) -> (tensor<8x4xi32>, tensor<8x1xf32>)
+  return
+}
+
+// -----
+
+func.func @repack_part_of_a_word(%c: tensor<1x8xi32>, %s: tensor<1x8xf32>) {
+  // expected-error @below {{expects rows and columns that are multiples of 8, but got 8 and 12}}
+  %d:2 = lm.repack %c, %s as <order = by_column, bits = 4, columns = 12, group = 12> : (tensor<1x8xi32>, tensor<1x8xf32>) -> (tensor<8x2xi32>, tensor<8x1xf32>)
+  return
+}
+
+// -----
+
+func.func @source_bits(%c: tensor<8x2xi32>, %s: tensor<8x1xf32>) {
+  // expected-error @below {{expects 4 or 8 bits, but got 3}}
+  %d:2 = lm.repack %c, %s as <order = by_row, bits = 3, columns = 16, group = 16> : (tensor<8x2xi32>, tensor<8x1xf32>) -> (tensor<8x2xi32>, tensor<8x1xf32>)
+  return
+}
+
+// -----
+
+func.func @source_sizes(%c: tensor<8x2xi32>, %s: tensor<8x1xf32>) {
+  // expected-error @below {{expects sizes between 1 and 2^24, but got 0}}
+  %d:2 = lm.repack %c, %s as <order = by_row, bits = 4, columns = 16, group = 0> : (tensor<8x2xi32>, tensor<8x1xf32>) -> (tensor<8x2xi32>, tensor<8x1xf32>)
+  return
+}
+
+// -----
+
+func.func @source_interleaved_bits(%c: tensor<16x2xi32>, %s: tensor<1x8xf32>) {
+  // expected-error @below {{expects 4 bits when interleaved, but got 8}}
+  %d:2 = lm.repack %c, %s as <order = interleaved, bits = 8, columns = 16, group = 16> : (tensor<16x2xi32>, tensor<1x8xf32>) -> (tensor<8x4xi32>, tensor<8x1xf32>)
+  return
+}
+
+// -----
+
+func.func @source_zero_offset(%c: tensor<8x2xi32>, %s: tensor<8x1xf32>) {
+  // expected-error @below {{expects a zero_offset of 0 or 1, but got 2}}
+  %d:2 = lm.repack %c, %s as <order = by_row, bits = 4, columns = 16, group = 16, zero_offset = 2> : (tensor<8x2xi32>, tensor<8x1xf32>) -> (tensor<8x2xi32>, tensor<8x1xf32>)
+  return
+}
+
+// -----
+
+func.func @source_zero_blocks(%c: tensor<8x2xi32>, %s: tensor<1x1xf32>) {
+  // expected-error @below {{expects zero points for every row, but got blocks of 8 rows}}
+  %d:2 = lm.repack %c, %s as <order = by_row, bits = 4, columns = 16, group = 16, block_rows = 8, zero_points = true> : (tensor<8x2xi32>, tensor<1x1xf32>) -> (tensor<8x2xi32>, tensor<8x1xf32>)
+  return
+}
+
+// -----
+
 func.func @embed_rows(%t: tensor<4xi32>, %w: tensor<10x8xf32>) {
   // expected-error @below {{expects one row per token, 4, but got 5}}
   %y = lm.embed %t, %w : tensor<4xi32>, tensor<10x8xf32> -> tensor<5x8xf32>

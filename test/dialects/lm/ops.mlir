@@ -56,6 +56,56 @@ func.func @dequant_part_of_a_word(%codes: tensor<64x5xi32>, %scales: tensor<64x3
   return %w : tensor<64x18xbf16>
 }
 
+// A zero point stands behind every scale.
+// CHECK-LABEL: func.func @dequant_zero_points(
+func.func @dequant_zero_points(%codes: tensor<64x16xi32>, %scales: tensor<64x8xf16>) -> tensor<64x128xf32> {
+  // CHECK: grouped<bits = 4, group = 32, zero_points = true>
+  %w = lm.dequant %codes, %scales grouped<bits = 4, group = 32, zero_points = true>
+      : tensor<64x16xi32>, tensor<64x8xf16> -> tensor<64x128xf32>
+  return %w : tensor<64x128xf32>
+}
+
+// CHECK-LABEL: func.func @dequant_floats(
+func.func @dequant_floats(%codes: tensor<64x32xi32>, %scales: tensor<64x1xf32>) -> tensor<64x128xf32> {
+  // CHECK: grouped<bits = 8, group = 128, float_codes = true>
+  %w = lm.dequant %codes, %scales grouped<bits = 8, group = 128, float_codes = true>
+      : tensor<64x32xi32>, tensor<64x1xf32> -> tensor<64x128xf32>
+  return %w : tensor<64x128xf32>
+}
+
+// CHECK-LABEL: func.func @repack(
+// CHECK-SAME: %[[CODES:[a-z0-9]+]]: tensor<16x64xi32>,
+// CHECK-SAME: %[[SCALES:[a-z0-9]+]]: tensor<4x64xf16>,
+// CHECK-SAME: %[[ZEROS:[a-z0-9]+]]: tensor<4x8xi32>)
+func.func @repack(%qweight: tensor<16x64xi32>, %scales: tensor<4x64xf16>, %qzeros: tensor<4x8xi32>)
+    -> (tensor<64x16xi32>, tensor<64x8xf16>) {
+  // CHECK: lm.repack %[[CODES]], %[[SCALES]] zeros %[[ZEROS]] as <order = by_column, bits = 4, columns = 128, group = 32, zero_points = true, zero_offset = 1>
+  %c, %s = lm.repack %qweight, %scales zeros %qzeros
+      as <order = by_column, bits = 4, columns = 128, group = 32,
+          zero_points = true, zero_offset = 1>
+      : (tensor<16x64xi32>, tensor<4x64xf16>, tensor<4x8xi32>)
+      -> (tensor<64x16xi32>, tensor<64x8xf16>)
+  return %c, %s : tensor<64x16xi32>, tensor<64x8xf16>
+}
+
+// Blocks of 128 x 128 that do not fill the last column of them.
+// CHECK-LABEL: func.func @repack_floats(
+func.func @repack_floats(%w: tensor<130x192xf8E4M3FN>, %s: tensor<2x2xf32>) -> (tensor<130x48xi32>, tensor<130x3xf32>) {
+  // CHECK: as <order = by_row, bits = 8, columns = 192, group = 128, block_rows = 128>
+  %c, %t = lm.repack %w, %s as <order = by_row, bits = 8, columns = 192, group = 128, block_rows = 128>
+      : (tensor<130x192xf8E4M3FN>, tensor<2x2xf32>) -> (tensor<130x48xi32>, tensor<130x3xf32>)
+  return %c, %t : tensor<130x48xi32>, tensor<130x3xf32>
+}
+
+// One scale in all may be a vector.
+// CHECK-LABEL: func.func @repack_one_scale(
+func.func @repack_one_scale(%w: tensor<8x2xi32>, %s: tensor<1xbf16>) -> (tensor<8x2xi32>, tensor<8x1xbf16>) {
+  // CHECK: lm.repack
+  %c, %t = lm.repack %w, %s as <order = by_row, bits = 4, columns = 16, group = 16, block_rows = 8>
+      : (tensor<8x2xi32>, tensor<1xbf16>) -> (tensor<8x2xi32>, tensor<8x1xbf16>)
+  return %c, %t : tensor<8x2xi32>, tensor<8x1xbf16>
+}
+
 //===----------------------------------------------------------------------===//
 // Linear layers
 //===----------------------------------------------------------------------===//

@@ -82,6 +82,33 @@ module attributes {plan.size = 64} {}
 
 // -----
 
+// @codes_of_floats
+// expected-error @below {{expects float codes of 8 bits and without zero points}}
+%w = plan.weight "w" from "target" ["t", "t"] packing(#plan.interleaved_codes<outputs = 8, columns = 8, bits = 4, group = 8, scale = f32, float_codes = true>) : memref<64xi8>
+
+// -----
+
+// @repack_sources
+// expected-error @below {{expects 3 sources, but got 2}}
+%w = plan.weight "w" from "target" ["t", "t"] repack(<order = by_row, bits = 4, columns = 8, group = 8, zero_points = true>)
+    packing(#plan.interleaved_codes<outputs = 8, columns = 8, bits = 4, group = 8, scale = f32, zero_points = true>) : memref<192xi8>
+
+// -----
+
+// @repack_packing
+// expected-error @below {{expects a packing of codes for what is repacked, but got #plan.vector<length = 1>}}
+%w = plan.weight "w" from "target" ["t"] repack(<order = by_row, bits = 4, columns = 8, group = 8>)
+    packing(#plan.vector<length = 1>) : memref<4xi8>
+
+// -----
+
+// @repack_numbers
+// expected-error @below {{expects the packing to be for #lm.source<order = by_row, bits = 4, columns = 16, group = 8>, but got}}
+%w = plan.weight "w" from "target" ["t", "t"] repack(<order = by_row, bits = 4, columns = 16, group = 8>)
+    packing(#plan.interleaved_codes<outputs = 8, columns = 8, bits = 4, group = 8, scale = f32>) : memref<128xi8>
+
+// -----
+
 // @vector_length
 // expected-error @below {{expects sizes between 1 and 2^24, but got -1}}
 %w = plan.weight "w" from "target" ["t"] packing(#plan.vector<length = -1>) : memref<64xi8>

@@ -44,6 +44,14 @@ module attributes {plan.arch = "x86-64-v3", plan.arena_size = 4096 : i64, plan.s
     packing(#plan.interleaved_codes<outputs = 384, columns = 1024,
                                     bits = 4, group = 32, scale = bf16>)
     : memref<221184xi8>
+// CHECK: plan.weight "up_proj" from "target" ["up_proj.qweight", "up_proj.scales", "up_proj.qzeros"]
+// CHECK-SAME: repack(<order = interleaved, bits = 4, columns = 64, group = 32, zero_points = true>)
+// CHECK-SAME: packing(#plan.interleaved_codes<outputs = 16, columns = 64, bits = 4, group = 32, scale = f16, zero_points = true>)
+// CHECK-SAME: : memref<640xi8>
+%awq = plan.weight "up_proj" from "target" ["up_proj.qweight", "up_proj.scales", "up_proj.qzeros"]
+    repack(<order = interleaved, bits = 4, columns = 64, group = 32, zero_points = true>)
+    packing(#plan.interleaved_codes<outputs = 16, columns = 64, bits = 4, group = 32, scale = f16, zero_points = true>)
+    : memref<640xi8>
 // A tile holds 16 outputs: 17 of them take two.
 // CHECK: packing(#plan.interleaved<outputs = 17, columns = 8, element = bf16>) : memref<512xi8>
 %table = plan.weight "embed_tokens" from "target" ["embed_tokens.weight"]
