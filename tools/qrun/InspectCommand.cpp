@@ -2,6 +2,8 @@
 
 #include "tools/qrun/Commands.h"
 
+#include "runtime/ChatTemplate.h"
+#include "runtime/SamplingDefaults.h"
 #include "runtime/WeightTraffic.h"
 #include "runtime/cpu/Memory.h"
 #include "runtime/cuda/CudaImage.h"
@@ -106,11 +108,38 @@ Json loopOf(const artifact::Loop &loop) {
     stops.assign(loop.stop_tokens()->begin(), loop.stop_tokens()->end());
   return {{"block", loop.block()},
           {"drafter", loop.draft() >= 0},
+          {"sampling", loop.prefill_logits() >= 0},
           {"chunk", loop.chunk()},
           {"score_chunk", loop.score_chunk()},
           {"max_context", loop.max_context()},
           {"vocabulary", loop.vocabulary()},
           {"stop_tokens", stops}};
+}
+
+/// The chat template by name; by the reason why there is none otherwise.
+Json chatOf(const artifact::Artifact &root) {
+  auto chat = ChatTemplate::find(root.chat(), std::nullopt);
+  if (!chat.isOk())
+    return {{"template", nullptr}, {"problem", chat.status().message()}};
+  return {{"template", std::string(chat->name())},
+          {"thinking", chat->thinksByDefault()}};
+}
+
+/// What `--sample` does when nothing else is given.
+Json samplingOf(const artifact::GenerationDefaults &defaults) {
+  SamplingOptions options = defaultSampling(&defaults);
+  return {{"temperature", options.temperature},
+          {"top_k", options.topK},
+          {"top_p", options.topP},
+          {"min_p", options.minP},
+          {"repetition_penalty", options.repetitionPenalty}};
+}
+
+/// A number of a few digits.
+std::string shortText(const Json &number) {
+  char buffer[32];
+  std::snprintf(buffer, sizeof(buffer), "%.4g", number.get<double>());
+  return buffer;
 }
 
 Json describe(const Artifact &artifact) {
@@ -132,6 +161,10 @@ Json describe(const Artifact &artifact) {
   object["ports"] = portsOf(artifact);
   if (root.loop())
     object["loop"] = loopOf(*root.loop());
+  if (root.loop())
+    object["chat"] = chatOf(root);
+  if (root.generation())
+    object["generation"] = samplingOf(*root.generation());
   if (const artifact::Tokenizer *tokenizer = root.tokenizer())
     object["tokenizer"] = {
         {"tokens", tokenizer->token_offsets()->size() - 1},
@@ -201,6 +234,21 @@ void printText(const Json &object) {
                           ", vocabulary " + loop["vocabulary"].dump() +
                           ", stop tokens [" + join(loop["stop_tokens"], " ") +
                           "]");
+  }
+  if (object.contains("chat")) {
+    const Json &chat = object["chat"];
+    if (chat["template"].is_null())
+      printLine("chat", chat["problem"]);
+    else
+      printLine("chat", chat["template"].get<std::string>() +
+                            (chat["thinking"] ? ", thinks unless told not to"
+                                              : ", thinks when told to"));
+  }
+  if (object.contains("generation")) {
+    std::string line;
+    for (const auto &[name, value] : object["generation"].items())
+      line += (line.empty() ? "" : ", ") + name + " " + shortText(value);
+    printLine("generation", line);
   }
 
   const Json &memory = object["memory"];
