@@ -13,6 +13,17 @@
 
 LLD_HAS_DRIVER(elf)
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+/// lld comes compiled without the sanitizer, and shares with us the inline code
+/// of LLVM's allocators: our copy marks memory as unused that its copy hands
+/// out unmarked. So nobody marks memory by hand.
+extern "C" const char *__asan_default_options() {
+  return "allow_user_poisoning=0";
+}
+#endif
+#endif
+
 using namespace tandem::codegen;
 using llvm::SmallString;
 using llvm::StringRef;

@@ -8,6 +8,7 @@
 
 #include "gtest/gtest.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -30,7 +31,7 @@ public:
   /// A copy of the content.
   std::vector<std::byte> save() const { return {start, start + bytes}; }
   void restore(const std::vector<std::byte> &content) {
-    std::memcpy(start, content.data(), bytes);
+    std::copy(content.begin(), content.end(), start);
   }
 
 private:
