@@ -3,8 +3,8 @@
 // TandemGpuCheck DIRECTORY [cubin|ptx]...
 //
 // DIRECTORY is what TandemGpuKernels has written. Prints a line for every
-// kernel and shape; ends with 1 when one of them is wrong, with 77 when there is
-// no driver.
+// kernel and shape; ends with 1 when one of them is wrong, with 77 when there
+// is no driver.
 //
 //===----------------------------------------------------------------------===//
 
