@@ -293,7 +293,7 @@ TEST_F(QrunTest, PromptLongerThanTheContextSaysBothCounts) {
 TEST_F(QrunTest, InterruptFlushesTheTextAndExitsWith130) {
   // Not before there is some text: a slow machine may still be loading.
   Outcome outcome =
-      shell("$qrun pair.tandem -p z -n 1000000000 >text & "
+      shell(": >text; $qrun pair.tandem -p z -n 1000000000 >text & "
             "until test $(stat -c %s text) -ge 30; do sleep 0.02; done; "
             "kill -INT $!; wait $!; "
             "code=$?; head -c 30 text; exit $code");
