@@ -400,7 +400,8 @@ TEST_F(ServiceTest, FullQueueRefusesAndOrderIsKept) {
 
 TEST_F(ServiceTest, ClientsThatLeaveStopTheirText) {
   std::string body =
-      R"({"prompt":")" + std::string(100, '.') + R"(","max_tokens":20})";
+      R"({"ignore_eos":true,"temperature":0,"max_tokens":100,"prompt":")" +
+      std::string(100, '.') + R"("})";
   // Before a turn, during the prefill, and during the answer.
   for (int calls : {0, 1, 3, 16}) {
     auto admitted = service->admit(Endpoint::Completions, body);
