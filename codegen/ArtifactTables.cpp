@@ -2,6 +2,7 @@
 
 #include "codegen/ArtifactTables.h"
 #include "codegen/TokenizerTable.h"
+#include "codegen/WeightFills.h"
 #include "dialects/lm/LmDialect.h"
 #include "dialects/plan/PlanOps.h"
 
@@ -20,14 +21,24 @@ using flatbuffers::Offset;
 static constexpr uint64_t kBlobAlignment = 64;
 
 BlobLayout::BlobLayout(const ArtifactContents &contents) {
+  uint64_t end = 0;
   auto place = [&](uint64_t bytes) {
-    artifact::Blob blob(alignTo(size, kBlobAlignment), bytes);
-    size = blob.offset() + bytes;
+    artifact::Blob blob(alignTo(end, kBlobAlignment), bytes);
+    end = blob.offset() + bytes;
     return blob;
   };
   image = place(contents.image.sharedObject.size());
-  for (auto weight : mlir::ModuleOp(contents.plan).getOps<plan::WeightOp>())
-    weights.push_back(place(weight.getPacking().getSizeInBytes()));
+  auto ops =
+      llvm::to_vector(mlir::ModuleOp(contents.plan).getOps<plan::WeightOp>());
+  weights.resize(ops.size());
+  for (bool synthetic : {false, true}) {
+    for (auto [op, blob] : zip_equal(ops, weights))
+      if (isSynthetic(op) == synthetic)
+        blob = place(op.getPacking().getSizeInBytes());
+    (synthetic ? filledSize : size) = end;
+  }
+  if (llvm::none_of(ops, isSynthetic))
+    filledSize = 0;
 }
 
 namespace {
@@ -147,8 +158,11 @@ TableBuilder::Tables<artifact::Weight> TableBuilder::buildWeights() {
     indexes[weight.getResult()] = index;
     auto name = text(weight.getName());
     auto packing = text(toText(weight.getPacking()));
-    weights.push_back(
-        artifact::CreateWeight(builder, name, packing, &layout.weights[index]));
+    Offset<artifact::Fill> fill;
+    if (isSynthetic(weight))
+      fill = buildFill(builder, weight);
+    weights.push_back(artifact::CreateWeight(builder, name, packing,
+                                             &layout.weights[index], fill));
   }
   return weights;
 }
@@ -325,7 +339,8 @@ Error TableBuilder::build() {
                    getModuleSize(PlanDialect::kArenaSizeAttrName),
                    getModuleSize(PlanDialect::kStateSizeAttrName),
                    getModuleSize(PlanDialect::kPortSizeAttrName), ports, states,
-                   weights, images, kernels, programs, loop, tokenizer, build));
+                   weights, images, kernels, programs, loop, tokenizer, build,
+                   /*chat=*/0, /*generation=*/0, layout.filledSize));
   // Without assertions the builder goes past its limit in silence.
   if (builder.GetSize() >= FLATBUFFERS_MAX_BUFFER_SIZE)
     return createStringError("the tables have " + Twine(builder.GetSize()) +

@@ -40,10 +40,13 @@ struct BlobLayout {
   artifact::Blob image;
   /// In the order of the `plan.weight`s.
   std::vector<artifact::Blob> weights;
-  /// Bytes of the section.
+  /// Bytes of the section in the file.
   uint64_t size = 0;
+  /// Bytes of the section when synthetic weights are made; 0: there are none.
+  uint64_t filledSize = 0;
 
-  /// Puts the image and then the weights one behind the other.
+  /// Puts the image and then the weights one behind the other, those that are
+  /// synthetic last.
   explicit BlobLayout(const ArtifactContents &contents);
 };
 

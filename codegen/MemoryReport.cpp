@@ -5,8 +5,6 @@
 
 #include "llvm/Support/Format.h"
 
-#include <map>
-
 using namespace llvm;
 using namespace tandem;
 using namespace tandem::codegen;
@@ -25,74 +23,58 @@ std::string codegen::formatBytes(uint64_t bytes) {
   return text;
 }
 
-namespace {
-
-/// A line of the report: things of one kind.
-struct Line {
-  uint64_t count = 0;
-  uint64_t bytes = 0;
-
-  void add(mlir::Value memory) {
-    auto type = mlir::cast<mlir::MemRefType>(memory.getType());
-    ++count;
-    bytes += type.getNumElements() * (type.getElementTypeBitWidth() / 8);
-  }
-};
-
-void print(raw_ostream &os, StringRef name, uint64_t bytes,
-           const Twine &details) {
-  std::string text = details.str();
-  os << format("  %-10s %12s", name.str().c_str(), formatBytes(bytes).c_str());
-  if (!text.empty())
-    os << "   " << text;
-  os << "\n";
+static void add(MemoryPlan::Kind &kind, mlir::Value memory) {
+  auto type = mlir::cast<mlir::MemRefType>(memory.getType());
+  ++kind.count;
+  kind.bytes += type.getNumElements() * (type.getElementTypeBitWidth() / 8);
 }
 
-} // namespace
-
-void codegen::printMemoryReport(const ArtifactContents &contents,
-                                raw_ostream &os) {
+MemoryPlan::MemoryPlan(const ArtifactContents &contents)
+    : target(contents.target.level) {
   mlir::ModuleOp plan = contents.plan;
-  Line weights, ports;
-  // By kind, in the order of the alphabet.
-  std::map<std::string, Line> caches;
   for (mlir::Operation &op : *plan.getBody()) {
     if (auto weight = mlir::dyn_cast<plan::WeightOp>(op))
-      weights.add(weight.getResult());
+      add(weights, weight.getResult());
     else if (auto port = mlir::dyn_cast<plan::PortOp>(op))
-      ports.add(port.getResult());
+      add(ports, port.getResult());
     else if (auto state = mlir::dyn_cast<plan::StateOp>(op))
-      caches[state.getKind().str()].add(state.getResult());
+      add(caches[state.getKind().str()], state.getResult());
   }
-  std::string kinds;
-  for (const auto &[kind, line] : caches)
-    kinds += (kinds.empty() ? "" : ", ") + std::to_string(line.count) + " " +
-             kind + " " + formatBytes(line.bytes);
-  uint64_t scratch = 0;
-  for (const CpuKernel &kernel : contents.image.kernels)
-    scratch = std::max(scratch, kernel.scratchBytes);
-
   auto sizeOf = [&](StringRef name) -> uint64_t {
     auto size = plan->getAttrOfType<mlir::IntegerAttr>(name);
     return size ? size.getInt() : 0;
   };
   using plan::PlanDialect;
-  uint64_t stateBytes = sizeOf(PlanDialect::kStateSizeAttrName);
-  uint64_t portBytes = sizeOf(PlanDialect::kPortSizeAttrName);
-  uint64_t arenaBytes = sizeOf(PlanDialect::kArenaSizeAttrName);
-  uint64_t codeBytes = contents.image.sharedObject.size();
+  stateBytes = sizeOf(PlanDialect::kStateSizeAttrName);
+  portBytes = sizeOf(PlanDialect::kPortSizeAttrName);
+  arenaBytes = sizeOf(PlanDialect::kArenaSizeAttrName);
+  code = {contents.image.kernels.size(), contents.image.sharedObject.size()};
+  for (const CpuKernel &kernel : contents.image.kernels)
+    scratchBytes = std::max(scratchBytes, kernel.scratchBytes);
+  synthetic = BlobLayout(contents).filledSize != 0;
+}
 
-  os << "memory plan for " << contents.target.level << "\n";
-  print(os, "weights", weights.bytes,
-        Twine(weights.count) + " packed, mapped from the file");
-  print(os, "caches", stateBytes, kinds);
-  print(os, "ports", portBytes, Twine(ports.count));
-  print(os, "arena", arenaBytes, "shared by all programs");
-  print(os, "code", codeBytes,
-        Twine(contents.image.kernels.size()) + " kernels");
-  print(os, "scratch", scratch, "for every thread");
-  print(os, "total",
-        weights.bytes + stateBytes + portBytes + arenaBytes + codeBytes +
-            scratch,
-        "with one thread");
+void MemoryPlan::print(raw_ostream &os) const {
+  auto line = [&](StringRef name, uint64_t bytes, const Twine &details) {
+    std::string text = details.str();
+    os << format("  %-10s %12s", name.str().c_str(),
+                 formatBytes(bytes).c_str());
+    if (!text.empty())
+      os << "   " << text;
+    os << "\n";
+  };
+  std::string kinds;
+  for (const auto &[kind, cache] : caches)
+    kinds += (kinds.empty() ? "" : ", ") + std::to_string(cache.count) + " " +
+             kind + " " + formatBytes(cache.bytes);
+  os << "memory plan for " << target << "\n";
+  line("weights", weights.bytes,
+       Twine(weights.count) + (synthetic ? " packed, made at load"
+                                         : " packed, mapped from the file"));
+  line("caches", stateBytes, kinds);
+  line("ports", portBytes, Twine(ports.count));
+  line("arena", arenaBytes, "shared by all programs");
+  line("code", code.bytes, Twine(code.count) + " kernels");
+  line("scratch", scratchBytes, "for every thread");
+  line("total", getTotal(), "with one thread");
 }

@@ -2,6 +2,7 @@
 
 #include "codegen/Serializer.h"
 #include "codegen/Repack.h"
+#include "codegen/WeightFills.h"
 #include "codegen/WeightPacker.h"
 #include "dialects/lm/LmDialect.h"
 #include "dialects/plan/PlanOps.h"
@@ -59,6 +60,8 @@ private:
 /// A weight and the tensors it is made from.
 struct PackedWeight {
   plan::PackingAttrInterface packing;
+  /// Is made at load: nothing is written.
+  bool synthetic = false;
   /// The order of the sources, where it is another than the packing takes.
   lm::SourceAttr repack;
   SmallVector<const TensorView *, 3> sources;
@@ -114,6 +117,12 @@ Error ArtifactWriter::resolveWeights() {
   for (auto weight : plan.getOps<plan::WeightOp>()) {
     PackedWeight &packed = weights.emplace_back();
     packed.packing = weight.getPacking();
+    packed.synthetic = isSynthetic(weight);
+    if (packed.synthetic) {
+      if (Error error = checkFill(weight))
+        return error;
+      continue;
+    }
     packed.repack = weight.getRepackAttr();
     for (auto source : weight.getSources().getAsRange<mlir::StringAttr>()) {
       Expected<const Checkpoint *> checkpoint =
@@ -150,9 +159,11 @@ Error ArtifactWriter::writeBlobs() {
       contents.image.sharedObject.data(), contents.image.sharedObject.size())));
 
   uint64_t total = 0, done = 0;
-  for (const artifact::Blob &blob : layout.weights)
-    total += blob.size();
+  for (auto [packed, blob] : zip_equal(weights, layout.weights))
+    total += packed.synthetic ? 0 : blob.size();
   for (auto [packed, blob] : zip_equal(weights, layout.weights)) {
+    if (packed.synthetic)
+      continue;
     startBlob(blob);
     Error error = packed.write([&](ArrayRef<uint8_t> bytes) {
       writeBytes(bytes);

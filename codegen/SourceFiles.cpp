@@ -2,6 +2,7 @@
 
 #include "codegen/SourceFiles.h"
 #include "dialects/lm/LmDialect.h"
+#include "models/Synthetic.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
@@ -57,22 +58,24 @@ Expected<std::vector<std::string>> codegen::listSources(mlir::ModuleOp module) {
   if (!checkpoints)
     return lines;
   for (mlir::NamedAttribute checkpoint : checkpoints) {
-    auto directory = mlir::dyn_cast<mlir::StringAttr>(checkpoint.getValue());
-    if (!directory)
+    auto name = mlir::dyn_cast<mlir::StringAttr>(checkpoint.getValue());
+    if (!name)
       continue;
+    std::string directory = models::getCheckpointDirectory(name);
+    bool synthetic = models::SyntheticCheckpoint::parse(name).has_value();
     std::vector<std::string> names;
     std::error_code error;
-    for (sys::fs::directory_iterator it(directory.getValue(), error), end;
+    for (sys::fs::directory_iterator it(directory, error), end;
          it != end && !error; it.increment(error))
-      if (StringRef name = sys::path::filename(it->path()); isSource(name))
+      if (StringRef name = sys::path::filename(it->path());
+          isSource(name) && !(synthetic && name.contains(".safetensors")))
         names.push_back(name.str());
     if (error)
-      return createStringError(error,
-                               directory.getValue() + ": " + error.message());
+      return createStringError(error, directory + ": " + error.message());
     llvm::sort(names);
     for (const std::string &name : names) {
       Expected<std::string> line =
-          describeFile(checkpoint.getName(), directory.getValue(), name);
+          describeFile(checkpoint.getName(), directory, name);
       if (!line)
         return line.takeError();
       lines.push_back(std::move(*line));

@@ -4,6 +4,7 @@
 #include "models/JsonFile.h"
 #include "models/Programs.h"
 #include "models/StopTokens.h"
+#include "models/Synthetic.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/STLExtras.h"
@@ -225,6 +226,23 @@ static std::string makeAbsolute(StringRef directory) {
   return path.str().str();
 }
 
+/// Opens a checkpoint in the way that \p options say.
+static Expected<Checkpoint> openCheckpoint(const ImportOptions &options,
+                                           StringRef directory) {
+  if (options.syntheticSeed)
+    return Checkpoint::createSynthetic(directory);
+  return Checkpoint::open(directory);
+}
+
+/// What `lm.checkpoints` calls it.
+static std::string getCheckpointName(const ImportOptions &options,
+                                     StringRef directory) {
+  std::string path = makeAbsolute(directory);
+  return options.syntheticSeed
+             ? SyntheticCheckpoint{*options.syntheticSeed, path}.getName()
+             : path;
+}
+
 /// Passes on what \p checkpoint and \p reader found odd.
 static void emitWarnings(MLIRContext &context, const Checkpoint &checkpoint,
                          const WeightReader &reader) {
@@ -270,7 +288,7 @@ tandem::models::importPair(MLIRContext &context, const ImportOptions &options) {
   Facts facts(builder);
   NamedAttrList checkpoints;
 
-  Expected<Checkpoint> targetFiles = Checkpoint::open(options.targetDir);
+  Expected<Checkpoint> targetFiles = openCheckpoint(options, options.targetDir);
   if (!targetFiles)
     return targetFiles.takeError();
   WeightReader targetReader(*targetFiles, "target", targetConfig->quantization,
@@ -280,12 +298,12 @@ tandem::models::importPair(MLIRContext &context, const ImportOptions &options) {
     return error;
   emitWarnings(context, *targetFiles, targetReader);
   addTargetFacts(facts, *targetConfig, targetReader.getStatistics());
-  checkpoints.set("target",
-                  builder.getStringAttr(makeAbsolute(options.targetDir)));
+  checkpoints.set("target", builder.getStringAttr(
+                                getCheckpointName(options, options.targetDir)));
 
   std::optional<DFlash> drafter;
   if (drafterConfig) {
-    Expected<Checkpoint> files = Checkpoint::open(options.drafterDir);
+    Expected<Checkpoint> files = openCheckpoint(options, options.drafterDir);
     if (!files)
       return files.takeError();
     WeightReader reader(*files, "drafter", drafterConfig->quantization,
@@ -295,8 +313,8 @@ tandem::models::importPair(MLIRContext &context, const ImportOptions &options) {
       return error;
     emitWarnings(context, *files, reader);
     addDrafterFacts(facts, *drafterConfig, reader.getStatistics());
-    checkpoints.set("drafter",
-                    builder.getStringAttr(makeAbsolute(options.drafterDir)));
+    checkpoints.set("drafter", builder.getStringAttr(getCheckpointName(
+                                   options, options.drafterDir)));
   }
 
   OwningOpRef<ModuleOp> module =

@@ -37,6 +37,9 @@ struct ImportOptions {
   int64_t denoiseSteps = 1;
   /// Rows of a prefill.
   int64_t chunk = 64;
+  /// Compile from config.json alone: the weights are made from this seed when
+  /// the artefact is opened. Safetensors files are not looked at.
+  std::optional<uint64_t> syntheticSeed;
   /// Rows of a score.
   int64_t scoreChunk = 16;
 };

@@ -88,7 +88,7 @@ void Qwen35::readHead(WeightReader &reader) {
             /*format=*/{}};
     return;
   }
-  if (!own && !packed) {
+  if (!own && !packed && !checkpoint.isSynthetic()) {
     reader.fail(checkpoint.getDirectory() +
                 ": tensor 'lm_head.weight' is "
                 "missing, and " +

@@ -90,6 +90,14 @@ public:
   /// no tensors, a missing or malformed file, a tensor in two files.
   static llvm::Expected<Checkpoint> open(llvm::StringRef directory);
 
+  /// A checkpoint in \p directory that has no tensors: whoever reads it makes
+  /// up those that it should have.
+  static Checkpoint createSynthetic(llvm::StringRef directory) {
+    Checkpoint result(directory);
+    result.synthetic = true;
+    return result;
+  }
+
   Checkpoint(Checkpoint &&);
   Checkpoint &operator=(Checkpoint &&);
   ~Checkpoint();
@@ -102,6 +110,8 @@ public:
 
   /// The directory as given to open().
   llvm::StringRef getDirectory() const { return directory; }
+
+  bool isSynthetic() const { return synthetic; }
 
   /// Lines for the user about things that are odd and harmless.
   llvm::ArrayRef<std::string> getWarnings() const { return warnings; }
@@ -117,6 +127,7 @@ private:
   llvm::Error sortTensors();
 
   std::string directory;
+  bool synthetic = false;
   std::vector<std::unique_ptr<File>> files;
   std::vector<TensorView> tensors;
   std::vector<std::string> warnings;

@@ -60,6 +60,8 @@ Weight WeightReader::makeWeight(const TensorView &tensor) const {
 }
 
 Weight WeightReader::getDense(const Twine &name, ArrayRef<int64_t> shape) {
+  if (checkpoint.isSynthetic())
+    return inventDense(name.str(), shape);
   bool packed = has(name + "_packed") && !has(name);
   const TensorView *tensor =
       take(name, packed ? "; it is packed, which is not supported here" : "");
@@ -102,6 +104,10 @@ LinearWeight WeightReader::getLinear(const Twine &moduleName, int64_t rows,
   linear.module = moduleName.str();
   linear.rows = rows;
   linear.columns = columns;
+  if (checkpoint.isSynthetic()) {
+    inventLinear(linear);
+    return linear;
+  }
   std::string name = linear.module + ".weight";
   if (has(linear.module + ".bias"))
     fail(checkpoint.getDirectory() + ": tensor " +

@@ -114,6 +114,10 @@ private:
   /// All names that patterns may call \p module by.
   std::vector<std::string> getAliases(llvm::StringRef module) const;
 
+  /// What getDense() and getLinear() find in a synthetic checkpoint.
+  Weight inventDense(const std::string &name, llvm::ArrayRef<int64_t> shape);
+  void inventLinear(LinearWeight &linear);
+
   // PackedWeights.cpp.
 
   /// The format of \p module, which has the tensors of \p method; a problem and

@@ -5,6 +5,7 @@
 #include "runtime/ArtifactChecks.h"
 #include "runtime/ElementTypes.h"
 #include "runtime/KernelAbi.h"
+#include "runtime/WeightFill.h"
 
 #include <algorithm>
 #include <cstring>
@@ -101,7 +102,23 @@ StatusOr<Artifact> Artifact::view(std::span<const std::byte> file) {
     TANDEM_RETURN_IF_ERROR(checkLoop(result.root()));
   if (result.tables->tokenizer())
     TANDEM_RETURN_IF_ERROR(checkTokenizer(*result.tables->tokenizer()));
+  result.blobs = file.subspan(header.blob_offset(), header.blob_size());
+  if (result.tables->filled_blob_size() != 0)
+    TANDEM_RETURN_IF_ERROR(result.makeWeights());
   return result;
+}
+
+Status Artifact::makeWeights() {
+  uint64_t size = tables->filled_blob_size(), available = availableMemory();
+  if (size > available)
+    return failure(StatusCode::OutOfResources, "its synthetic weights need ",
+                   formatBytes(size), " of memory, ", formatBytes(available),
+                   " are available");
+  TANDEM_ASSIGN_OR_RETURN(madeBlobs, PageMemory::create(size));
+  std::memcpy(madeBlobs->data(), blobs.data(), blobs.size());
+  TANDEM_RETURN_IF_ERROR(fillWeights(root(), madeBlobs->data()));
+  blobs = {madeBlobs->data(), size};
+  return Status();
 }
 
 StatusOr<Artifact> Artifact::open(const std::string &path) {
@@ -136,8 +153,10 @@ uint64_t Artifact::portBytes(uint32_t index) const {
 }
 
 Status Artifact::verifyBlobs() const {
-  auto blobs = blobSection();
-  if (XXH3_64bits(blobs.data(), blobs.size()) != fileHeader->blob_hash())
+  // Of the file; weights that are made have nothing to be compared with.
+  auto stored =
+      file.subspan(fileHeader->blob_offset(), fileHeader->blob_size());
+  if (XXH3_64bits(stored.data(), stored.size()) != fileHeader->blob_hash())
     return invalidFile("the hash of code and weights does not match: the file "
                        "is damaged");
   return Status();

@@ -13,6 +13,7 @@
 #include "runtime/Artifact_generated.h"
 #include "runtime/MappedFile.h"
 #include "runtime/Status.h"
+#include "runtime/cpu/Memory.h"
 
 #include <optional>
 #include <span>
@@ -35,14 +36,13 @@ public:
   const artifact::Artifact &root() const { return *tables; }
   const artifact::FileHeader &header() const { return *fileHeader; }
 
-  /// Bytes of a code image or weight, 64-byte aligned.
+  /// Bytes of a code image or weight, 64-byte aligned. Weights that are not in
+  /// the file were made when it was opened.
   std::span<const std::byte> blob(const artifact::Blob &blob) const {
     return blobSection().subspan(blob.offset(), blob.size());
   }
   /// All blobs; page-aligned when the file was opened by path.
-  std::span<const std::byte> blobSection() const {
-    return file.subspan(fileHeader->blob_offset(), fileHeader->blob_size());
-  }
+  std::span<const std::byte> blobSection() const { return blobs; }
 
   /// Index of the port called \p name.
   std::optional<uint32_t> findPort(std::string_view name) const;
@@ -57,8 +57,14 @@ public:
 private:
   Artifact() = default;
 
+  /// Makes the weights that are not in the file.
+  Status makeWeights();
+
   std::optional<MappedFile> mapping;
   std::span<const std::byte> file;
+  /// Part of the file, or of `madeBlobs`.
+  std::span<const std::byte> blobs;
+  std::optional<PageMemory> madeBlobs;
   const artifact::FileHeader *fileHeader = nullptr;
   const artifact::Artifact *tables = nullptr;
 };

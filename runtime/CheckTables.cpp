@@ -2,6 +2,7 @@
 
 #include "runtime/ArtifactChecks.h"
 #include "runtime/ElementTypes.h"
+#include "runtime/WeightFill.h"
 
 #include <algorithm>
 #include <string_view>
@@ -52,6 +53,11 @@ public:
       : tables(tables), blobSize(blobSize) {}
 
   Status check() {
+    if (tables.filled_blob_size() > sizeLimit ||
+        (tables.filled_blob_size() != 0 &&
+         tables.filled_blob_size() < blobSize))
+      return invalidFile("filled blob section of ", tables.filled_blob_size(),
+                         " bytes, expected ", blobSize, " to ", sizeLimit);
     if (tables.arena_size() > sizeLimit || tables.state_size() > sizeLimit ||
         tables.port_size() > sizeLimit)
       return invalidFile("memory of ", tables.arena_size(), " + ",
@@ -132,7 +138,16 @@ private:
   }
 
   Status checkWeight(const artifact::Weight &weight) {
-    return checkBlob(weight.data());
+    const artifact::Blob *data = weight.data();
+    if (!weight.fill() || !data)
+      return checkBlob(data);
+    if (data->offset() < blobSize)
+      return invalidFile("is made at ", data->offset(), ", inside the ",
+                         blobSize, " bytes of the file's blob section");
+    TANDEM_RETURN_IF_ERROR(checkRange(data->offset(), data->size(),
+                                      tables.filled_blob_size(),
+                                      "filled blob section"));
+    return checkFill(*weight.fill(), data->size());
   }
 
   Status checkImage(const artifact::Image &image) {

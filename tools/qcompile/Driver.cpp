@@ -9,10 +9,12 @@
 #include "dialects/lm/LmOps.h"
 #include "dialects/plan/PlanOps.h"
 #include "models/Importer.h"
+#include "models/Synthetic.h"
 #include "models/Tokenizer.h"
 #include "passes/Pipelines.h"
 #include "runtime/KernelAbi.h"
 #include "tools/qcompile/Diagnostics.h"
+#include "tools/qcompile/Report.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/AsmState.h"
@@ -167,6 +169,9 @@ std::string Driver::getImportFlags() {
   add("draft-window", options.draftWindow);
   add("max-context", options.maxContext);
   add("denoise-steps", options.denoiseSteps);
+  if (options.syntheticSeed)
+    flags += (flags.empty() ? "" : " ") + std::string("--synthetic-weights ") +
+             std::to_string(*options.syntheticSeed);
   return flags;
 }
 
@@ -178,6 +183,7 @@ LogicalResult Driver::importPair() {
   importOptions.block = options.block;
   importOptions.draftWindow = options.draftWindow;
   importOptions.maxContext = options.maxContext;
+  importOptions.syntheticSeed = options.syntheticSeed;
   if (options.denoiseSteps)
     importOptions.denoiseSteps = *options.denoiseSteps;
   FailureOr<mlir::OwningOpRef<ModuleOp>> imported =
@@ -236,8 +242,14 @@ LogicalResult Driver::readTokenizer() {
     return diagnostics.report(createStringError(
         "the module attribute " + lm::LmDialect::kCheckpointsAttrName +
         " names no checkpoint 'target', which has the tokenizer"));
+  std::string directory = models::getCheckpointDirectory(target);
+  SmallString<256> path(directory);
+  sys::path::append(path, "tokenizer.json");
+  // Measurements go without a text.
+  if (models::SyntheticCheckpoint::parse(target) && !sys::fs::exists(path))
+    return mlir::success();
   FailureOr<models::TokenizerData> tokenizer =
-      diagnostics.report(models::readTokenizer(target.getValue()));
+      diagnostics.report(models::readTokenizer(directory));
   if (failed(tokenizer))
     return mlir::failure();
   contents.tokenizer = std::move(*tokenizer);
@@ -368,8 +380,12 @@ LogicalResult Driver::writeArtifact() {
   if (failed(size) || failed(diagnostics.report(file->finish())))
     return mlir::failure();
   progress.finish(file->getPath().str() + ": " + codegen::formatBytes(*size));
-  if (options.report)
-    codegen::printMemoryReport(contents, outs());
+  if (options.report) {
+    const codegen::Machine *machine = codegen::findMachine(options.machine);
+    printReport(contents,
+                machine ? *machine : codegen::getDefaultMachine(getArch()),
+                options.json, outs());
+  }
   return mlir::success();
 }
 

@@ -32,14 +32,21 @@ struct Options {
   std::optional<int64_t> draftWindow;
   std::optional<int64_t> maxContext;
   std::optional<int64_t> denoiseSteps;
+  /// The checkpoints are configurations; see models/Synthetic.h.
+  std::optional<uint64_t> syntheticSeed;
 
   std::string output;
   /// Print this stage and stop.
   std::optional<Stage> emit;
   /// Write all stages to this folder.
   std::string dumpDir;
-  /// Print the memory plan.
+  /// Print memory, bytes, operations and floors.
   bool report = false;
+  /// The machine of the floors, as codegen/CostModel.h names it; empty: one
+  /// that the architecture suggests.
+  std::string machine;
+  /// The report as JSON.
+  bool json = false;
   /// Flags of optional passes to leave out.
   std::vector<std::string> disabledPasses;
 };

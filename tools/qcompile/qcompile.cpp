@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "codegen/CostModel.h"
 #include "passes/Pipelines.h"
 #include "tools/qcompile/Driver.h"
 
@@ -31,16 +32,18 @@ static std::string findUsageError(const Options &options) {
     return "--target or a dumped stage is required";
   bool hasPairFlags = !options.drafter.empty() || options.block ||
                       options.draftWindow || options.maxContext ||
-                      options.denoiseSteps;
+                      options.denoiseSteps || options.syntheticSeed;
   if (!options.input.empty() && (!options.target.empty() || hasPairFlags))
     return "a dumped stage is compiled as it is: --target, --drafter, "
-           "--block, --draft-window, --max-context and --denoise-steps do "
-           "not go with it";
+           "--block, --draft-window, --max-context, --denoise-steps and "
+           "--synthetic-weights do not go with it";
   if (options.drafter.empty() &&
       (options.block || options.draftWindow || options.denoiseSteps))
     return "--block, --draft-window and --denoise-steps need a --drafter";
   if (options.report && options.emit)
     return "--report needs the whole compilation, which --emit stops";
+  if ((options.json || !options.machine.empty()) && !options.report)
+    return "--json and --machine are about the --report";
   return "";
 }
 
@@ -82,6 +85,10 @@ int main(int argc, char **argv) {
   app.add_option("--denoise-steps", options.denoiseSteps,
                  "Diffusion steps per block (default: 1)")
       ->check(sizes);
+  app.add_option("--synthetic-weights", options.syntheticSeed,
+                 "Take shapes from config.json alone; weights are made from "
+                 "this seed at load, for benchmarks")
+      ->type_name("SEED");
   std::vector<std::string> optionalPasses;
   for (llvm::StringRef flag : tandem::getOptionalPasses())
     optionalPasses.push_back(flag.str());
@@ -94,8 +101,15 @@ int main(int argc, char **argv) {
   app.add_option("--dump-dir", options.dumpDir,
                  "Folder to write every stage and the kernels to");
   app.add_flag("--report", options.report,
-               "Print the memory plan (the floors of kernels are not part of "
-               "it yet)");
+               "Print the memory plan, and bytes, operations and floor of "
+               "every kernel");
+  std::vector<std::string> machines;
+  for (const tandem::codegen::Machine &machine : tandem::codegen::getMachines())
+    machines.push_back(machine.name.str());
+  app.add_option("--machine", options.machine,
+                 "Machine of the floors (default: as --arch suggests)")
+      ->check(CLI::IsMember(machines));
+  app.add_flag("--json", options.json, "Print the report as JSON");
 
   try {
     app.parse(argc, argv);
