@@ -4,6 +4,7 @@
 #include "dialects/plan/KernelFamilies.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/MLIRContext.h"
+#include "test/cuda/Packing.h"
 
 #include "gtest/gtest.h"
 
@@ -186,6 +187,46 @@ TEST_P(CodePackerTest, InterleavedCodes) {
     }
 }
 
+/// Against the layout that Packing.h reads off the drawing.
+TEST_P(CodePackerTest, FragmentCodes) {
+  auto [outputs, columns, bits, group] = GetParam();
+  Codes codes(outputs, columns, bits);
+  int64_t groups = columns / group;
+  std::vector<uint16_t> scales(outputs * groups);
+  for (size_t index = 0; index < scales.size(); ++index)
+    scales[index] = static_cast<uint16_t>(0x3000 + index);
+  OwnedTensor codeTensor(DType::I32, {outputs, codes.wordsPerRow},
+                         ArrayRef(codes.words));
+  OwnedTensor scaleTensor(DType::BF16, {outputs, groups}, ArrayRef(scales));
+  auto packing = plan::FragmentCodesAttr::get(&context, outputs, columns, bits,
+                                              group, bf16);
+  std::vector<uint8_t> bytes = pack(packing, {&codeTensor, &scaleTensor});
+
+  gpucheck::Fragments sizes = {outputs, columns, bits, group, 2};
+  ASSERT_EQ(static_cast<int64_t>(bytes.size()), sizes.bytes());
+  for (int64_t output = 0; output < sizes.tiles() * 16; ++output)
+    for (int64_t unit = 0; unit < sizes.units(); ++unit)
+      for (int64_t part = 0; part < sizes.unitGroups(); ++part) {
+        int64_t index = unit * sizes.unitSteps() / sizes.groupSteps() + part;
+        int64_t offset =
+            sizes.unitOffset(output, unit) + sizes.scalePlace(output, part);
+        EXPECT_EQ(read<uint16_t>(ArrayRef(bytes).drop_front(offset), 0),
+                  output < outputs && index < groups
+                      ? scales[output * groups + index]
+                      : 0)
+            << "output " << output << ", unit " << unit;
+      }
+  for (int64_t output = 0; output < outputs; ++output)
+    for (int64_t column = 0; column < columns; ++column) {
+      auto [offset, bit] = sizes.codePlace(output, column);
+      auto word = read<uint32_t>(ArrayRef(bytes).drop_front(offset), 0);
+      int64_t code = word >> bit & ((1u << bits) - 1);
+      EXPECT_EQ(code - (int64_t(1) << (bits - 1)),
+                codes.values[output * columns + column])
+          << "output " << output << ", column " << column;
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Shapes, CodePackerTest,
     testing::Values(CodeCase{16, 64, 4, 32}, CodeCase{40, 64, 4, 16},
@@ -194,7 +235,19 @@ INSTANTIATE_TEST_SUITE_P(
                     CodeCase{17, 36, 4, 12}, CodeCase{5, 10, 8, 2},
                     CodeCase{16, 15, 4, 5}, CodeCase{16, 7, 4, 1},
                     // One scale a row, and a row that ends inside a word.
-                    CodeCase{20, 20, 4, 20}, CodeCase{9, 30, 8, 30}));
+                    CodeCase{20, 20, 4, 20}, CodeCase{9, 30, 8, 30},
+                    // Units of several groups and groups of several units.
+                    CodeCase{33, 480, 4, 48}, CodeCase{18, 448, 4, 224},
+                    CodeCase{24, 384, 8, 128}));
+
+TEST_F(WeightPackerTest, Rows) {
+  std::vector<uint16_t> values;
+  for (int index = 0; index < 5 * 11; ++index)
+    values.push_back(static_cast<uint16_t>(0x3f80 + index));
+  OwnedTensor matrix(DType::BF16, {5, 11}, ArrayRef(values));
+  EXPECT_EQ(pack(plan::RowsAttr::get(&context, 5, 11, bf16), {&matrix}),
+            gpucheck::packRows(values.data(), 5, 11, 2));
+}
 
 TEST_F(WeightPackerTest, Vector) {
   float numbers[] = {0.0f, 1.5f, -2.25f, 65504.0f, 0x1p-24f, -0.125f};

@@ -90,27 +90,14 @@ __device__ inline void loadBTransposed(u32 (&b)[4], const bf16 *tile,
 //===----------------------------------------------------------------------===//
 
 /// Copies 16 bytes, or writes zeros where \p exists is false (\p from is then
-/// not read).
+/// not read). Without a cache hint: with one, ptxas 13.0 encodes some copies
+/// (a constant policy, a shared address that is the same in all lanes but for
+/// an offset) as an instruction that GPUs call illegal.
 __device__ inline void copyAsync(void *to, const void *from,
                                  bool exists = true) {
   asm volatile(
       "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(sharedAddress(to)),
       "l"(from), "r"(exists ? 16 : 0));
-}
-
-/// Copies 16 bytes of a stream that is read once: first to leave the cache.
-__device__ inline void copyStream(void *to, const void *from, u64 policy) {
-  asm volatile(
-      "cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(
-          sharedAddress(to)),
-      "l"(from), "l"(policy));
-}
-
-__device__ inline u64 streamPolicy() {
-  u64 policy;
-  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;"
-               : "=l"(policy));
-  return policy;
 }
 
 __device__ inline void commitCopies() {

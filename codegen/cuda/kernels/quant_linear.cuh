@@ -105,7 +105,6 @@ template <typename C> struct QuantLinear {
   const u8 *weight;
   u8 *shared;
   i32 firstToken, live;
-  u64 policy;
 
   __device__ i32 tile() const {
     return blockIdx.x * warps + threadIdx.x / kWarp;
@@ -123,7 +122,7 @@ template <typename C> struct QuantLinear {
       for (i32 first = 0; first < Unit::bytes; first += kWarp * 16) {
         i32 offset = first + lane * 16;
         if (Unit::bytes % (kWarp * 16) == 0 || offset < Unit::bytes)
-          copyStream(mine + offset, from + offset, policy);
+          copyAsync(mine + offset, from + offset);
       }
     }
     fetchTokens(unit, reinterpret_cast<bf16 *>(to + weightBytes));
@@ -253,7 +252,7 @@ __device__ void quantLinear(const bf16 *x, const u8 *weight,
   i32 firstToken = blockIdx.z * C::tokens;
   if (firstToken >= count)
     return;
-  Layer layer = {x, weight, shared, firstToken, count, streamPolicy()};
+  Layer layer = {x, weight, shared, firstToken, count};
   f32 sums[Layer::tiles][4] = {};
   constexpr i32 units = Layer::Unit::units;
   i32 slice = blockIdx.y;
