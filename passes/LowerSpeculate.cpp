@@ -8,6 +8,7 @@
 #include "dialects/lm/LmOps.h"
 #include "dialects/plan/PlanOps.h"
 #include "passes/Passes.h"
+#include "passes/Report.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -30,11 +31,13 @@ struct Port {
 
 struct LowerSpeculatePass
     : tandem::impl::LowerSpeculatePassBase<LowerSpeculatePass> {
+  using LowerSpeculatePassBase::LowerSpeculatePassBase;
+
   void runOnOperation() override {
     SmallVector<lm::SpeculateOp> loops(
         getOperation().getOps<lm::SpeculateOp>());
     if (loops.empty())
-      return;
+      return reportCount(*this, getOperation(), report, 0, "loops lowered");
     if (loops.size() > 1) {
       loops[1].emitOpError("expects to be the only loop of the module");
       return signalPassFailure();
@@ -42,6 +45,7 @@ struct LowerSpeculatePass
     if (failed(verifyPrograms(loops.front())))
       return signalPassFailure();
     lower(loops.front());
+    reportCount(*this, getOperation(), report, 1, "loops lowered");
   }
 
 private:
@@ -115,9 +119,8 @@ private:
 
   LogicalResult verifyProgram(lm::SpeculateOp loop, FlatSymbolRefAttr program,
                               ArrayRef<Port> inputs, ArrayRef<Port> outputs) {
+    // The verifier of the op has seen it.
     auto function = getOperation().lookupSymbol<func::FuncOp>(program);
-    if (!function)
-      return loop.emitOpError("expects the function ") << program;
     if (failed(verifyPorts(loop, function, "argument", inputs,
                            function.getArgumentTypes(),
                            function.getAllArgAttrs())))

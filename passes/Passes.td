@@ -210,6 +210,7 @@ def LowerSpeculatePass : Pass<"lm-lower-speculate", "::mlir::ModuleOp"> {
     program that does not fit is an error at the loop.
   }];
   let dependentDialects = ["::tandem::plan::PlanDialect"];
+  let options = [ReportOption];
 }
 
 //===----------------------------------------------------------------------===//
@@ -243,6 +244,30 @@ def ConvertLmToPlanPass : Pass<"convert-lm-to-plan", "::mlir::ModuleOp"> {
                         "Processor the plan is for">];
 }
 
+def SelectKernelsPass : Pass<"plan-select-kernels", "::mlir::ModuleOp"> {
+  let summary = "Choose the tiles of kernels by the rows they are launched for.";
+  let description = [{
+    ```mlir
+    plan.kernel @quant_linear_384x1024_q4_g32_bf16 quant_linear {...}
+    plan.launch @quant_linear_384x1024_q4_g32_bf16 ... rows 64 ...
+    plan.launch @quant_linear_384x1024_q4_g32_bf16 ... rows 16 ...
+    // becomes, for a GPU
+    plan.kernel @quant_linear_384x1024_q4_g32_bf16_r16 quant_linear {..., row_tile = 16 : i64}
+    plan.kernel @quant_linear_384x1024_q4_g32_bf16_r64 quant_linear {..., row_tile = 64 : i64}
+    plan.launch @quant_linear_384x1024_q4_g32_bf16_r64 ... rows 64 ...
+    plan.launch @quant_linear_384x1024_q4_g32_bf16_r16 ... rows 16 ...
+    ```
+
+    A block of a GPU computes a tile of rows, and reads the weights once for all of them: a large tile for the many rows of
+    a prefill, a small one where a large one would multiply zeros. The tile is the smallest of 16, 32 and 64 that holds the rows
+    of the launch, or 64. It changes no bits: each row is summed alone. A kernel that has a tile keeps it.
+
+    On processors there is nothing to choose: their kernels have code for every number of rows and look at it when they run.
+  }];
+  let dependentDialects = ["::tandem::plan::PlanDialect"];
+  let options = [ReportOption];
+}
+
 def AssignBuffersPass : Pass<"plan-assign-buffers", "::mlir::ModuleOp"> {
   let summary = "Give every port, state and buffer its offset.";
   let description = [{
@@ -262,7 +287,11 @@ def VerifyPlanPass : Pass<"plan-verify", "::mlir::ModuleOp"> {
     - the module holds ops of `plan` only;
     - every port, state and buffer has an offset inside its space, and no two that live at the same time overlap;
     - every buffer is written before it is read;
-    - port names, state names and weight names are unique.
+    - port names, state names and weight names are unique;
+    - the parameters of every kernel fit each other, and every launch has the operands, rows and items that its kernel asks
+      for (the table in `KernelFamilies.cpp`, checked by `KernelContract.cpp`): shapes, element types, packings, room for rows that
+      wait, outputs apart from what is read;
+    - caches hold all positions that an attention sees in the longest text.
   }];
 }
 

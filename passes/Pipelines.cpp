@@ -73,6 +73,7 @@ void tandem::buildPlanPipeline(OpPassManager &manager,
   conversion.arch = options.arch;
   manager.addPass(createConvertLmToPlanPass(conversion));
   manager.addPass(createCanonicalizerPass());
+  manager.addPass(createSelectKernelsPass());
   manager.addPass(createAssignBuffersPass());
   manager.addPass(createVerifyPlanPass());
 }

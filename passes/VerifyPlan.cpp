@@ -1,6 +1,7 @@
 //===- VerifyPlan.cpp - Check what codegen may assume ---------------------===//
 
 #include "dialects/plan/PlanOps.h"
+#include "passes/KernelContract.h"
 #include "passes/Lifetimes.h"
 #include "passes/Passes.h"
 
@@ -29,12 +30,22 @@ struct VerifyPlanPass : tandem::impl::VerifyPlanPassBase<VerifyPlanPass> {
         failed(
             verifySpace<plan::StateOp>(plan::PlanDialect::kStateSizeAttrName)))
       return signalPassFailure();
+    if (auto attribute = getOperation()->getAttrOfType<StringAttr>(
+            plan::PlanDialect::kArchAttrName))
+      arch = attribute;
+    else
+      arch = "";
     for (auto program : getOperation().getOps<plan::ProgramOp>())
       if (failed(verifyBuffers(program)) || failed(verifyOrder(program)))
         return signalPassFailure();
+    if (failed(verifyLaunches()))
+      signalPassFailure();
   }
 
 private:
+  /// Processor that the plan is for; empty for any.
+  StringRef arch;
+
   template <typename OpT> LogicalResult verifyNames() {
     llvm::StringSet<> names;
     for (OpT op : getOperation().template getOps<OpT>())
@@ -90,13 +101,12 @@ private:
       for (size_t j = 0; j < i; ++j)
         if (buffers[i].meets(buffers[j]) &&
             buffers[i].offset() < buffers[j].offset() + buffers[j].bytes &&
-            buffers[j].offset() < buffers[i].offset() + buffers[i].bytes)
-          return buffers[i]
-                     .op
-                     .emitOpError(
-                         "overlaps a buffer that lives at the same time")
-                     .attachNote(buffers[j].op.getLoc())
-                 << "the other buffer";
+            buffers[j].offset() < buffers[i].offset() + buffers[i].bytes) {
+          InFlightDiagnostic diagnostic = buffers[i].op.emitOpError(
+              "overlaps a buffer that lives at the same time");
+          diagnostic.attachNote(buffers[j].op.getLoc()) << "the other buffer";
+          return diagnostic;
+        }
     return success();
   }
 
@@ -109,6 +119,43 @@ private:
           return launch.emitOpError("reads a buffer that nothing has written");
       written.insert(launch.getOutputs().begin(), launch.getOutputs().end());
     }
+    return success();
+  }
+
+  /// Shows all faults at once: launches have nothing to do with each other.
+  LogicalResult verifyLaunches() {
+    llvm::StringMap<plan::KernelOp> kernels;
+    bool hasFailed = false;
+    for (auto kernel : getOperation().getOps<plan::KernelOp>())
+      if (succeeded(verifyParameters(kernel, arch)))
+        kernels[kernel.getSymName()] = kernel;
+      else
+        hasFailed = true;
+    for (auto program : getOperation().getOps<plan::ProgramOp>())
+      for (auto launch : program.getBody().getOps<plan::LaunchOp>())
+        if (plan::KernelOp kernel = kernels.lookup(launch.getKernel()))
+          hasFailed |= failed(verifyLaunch(launch, kernel, arch)) ||
+                       failed(verifyHeld(launch, kernel));
+    return failure(hasFailed);
+  }
+
+  /// The cache that an attention reads holds all positions that are visible in
+  /// the longest text: a block may begin at its last token.
+  LogicalResult verifyHeld(plan::LaunchOp launch, plan::KernelOp kernel) {
+    auto loops = getOperation().getOps<plan::LoopOp>();
+    if (kernel.getFamily() != plan::KernelFamily::attention || loops.empty())
+      return success();
+    auto number = [&](StringRef name) {
+      return kernel.getParameters().getAs<IntegerAttr>(name).getInt();
+    };
+    plan::LoopOp loop = *loops.begin();
+    auto held = static_cast<int64_t>(loop.getMaxContext() + loop.getBlock());
+    if (int64_t window = number("window"))
+      held =
+          std::min(held, window + static_cast<int64_t>(launch.getRows()) - 1);
+    if (number("slots") < held)
+      return launch.emitOpError("expects a cache of ")
+             << held << " slots, but got " << number("slots");
     return success();
   }
 };

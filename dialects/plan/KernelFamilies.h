@@ -12,6 +12,8 @@
 
 #include "llvm/ADT/ArrayRef.h"
 
+#include <array>
+
 namespace tandem::plan {
 
 /// Number of outputs that lie side by side in `#plan.interleaved` and
@@ -20,6 +22,10 @@ inline constexpr int64_t kTile = 16;
 
 /// Outputs of a part of a head: what one item of head_argmax looks at.
 inline constexpr int64_t kHeadPart = 8 * kTile;
+
+/// Tiles of rows that a block of a GPU can compute in a linear family, the
+/// parameter `row_tile`: from the smallest to the largest.
+inline constexpr std::array<int64_t, 3> kRowTiles = {16, 32, 64};
 
 /// Operands and parameters of a family.
 struct KernelSignature {

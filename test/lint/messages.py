@@ -1,7 +1,7 @@
-"""messages.py ROOT: every message of a verifier has a case.
+"""messages.py ROOT: every message of a verifier and of a pass has a case.
 
 Reads the messages of dialects/*/*.cpp, and prints those that no expected-error of test/dialects/*/*invalid.mlir shows in
-full.
+full; then those of passes/*.cpp and the tests of passes.
 """
 
 import pathlib
@@ -44,13 +44,13 @@ def get_pattern(statement, depths):
     return re.sub(r"(\\ )+$", "", "".join(pieces))
 
 
-def main():
-    root = pathlib.Path(sys.argv[1])
+def check(root, sources, tests):
+    """How many messages the files SOURCES have, and how many of them no file of TESTS shows."""
     expected = []
-    for path in root.glob("test/dialects/*/*invalid.mlir"):
+    for path in root.glob(tests):
         expected += re.findall(r"expected-error\s*@\S+\s*\{\{(.*)\}\}", path.read_text())
     missing = messages = 0
-    for path in sorted(root.glob("dialects/*/*.cpp")):
+    for path in sorted(root.glob(sources)):
         text = path.read_text()
         for match in START.finditer(text):
             pattern = get_pattern(*read_statement(text, match.end() - 1))
@@ -62,6 +62,15 @@ def main():
             line = text.count("\n", 0, match.start()) + 1
             print(f"{path.relative_to(root)}:{line}: no case shows: {pattern}")
             missing += 1
+    return messages, missing
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    missing = messages = 0
+    for sources, tests in [("dialects/*/*.cpp", "test/dialects/*/*invalid.mlir"), ("passes/*.cpp", "test/passes/*.mlir")]:
+        found, unseen = check(root, sources, tests)
+        messages, missing = messages + found, missing + unseen
     if missing or not messages:
         sys.exit(f"{missing} of {messages} messages have no case")
 

@@ -166,10 +166,10 @@ TEST_P(SemanticsTest, ComputesTheSameBits) {
 }
 
 const PassFile kFiles[] = {
-    {"lm-fuse-dequant-linear", "fuse-dequant-linear.mlir", 6},
+    {"lm-fuse-dequant-linear", "fuse-dequant-linear.mlir", 9},
     {"lm-hoist-last-row", "hoist-last-row.mlir", 5},
     {"lm-fuse-gated-mlp", "fuse-gated-mlp.mlir", 6},
-    {"lm-fuse-projections", "fuse-projections.mlir", 7},
+    {"lm-fuse-projections", "fuse-projections.mlir", 8},
     {"lm-fuse-norm-linear", "fuse-norm-linear.mlir", 5},
     {"lm-fuse-residual", "fuse-residual.mlir", 6},
     {"lm-fuse-delta-inputs", "fuse-delta-inputs.mlir", 4},

@@ -41,8 +41,8 @@ module {
 
   // Programs run one at a time: this one starts at 0 again. Buffers of one
   // launch never share.
-  // CHECK-LABEL: plan.program @apart
-  plan.program @apart(%x : memref<2xf32>) -> (%x : memref<2xf32>) {
+  // CHECK-LABEL: plan.program @negative_alive_at_once
+  plan.program @negative_alive_at_once(%x : memref<2xf32>) -> (%x : memref<2xf32>) {
     // CHECK: plan.buffer at 0 : memref<2xf32>
     // CHECK: plan.buffer at 64 : memref<2xf32>
     %a = plan.buffer : memref<2xf32>

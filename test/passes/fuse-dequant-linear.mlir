@@ -2,7 +2,7 @@
 // RUN: qopt %s --lm-fuse-dequant-linear=report 2>&1 >/dev/null \
 // RUN:   | FileCheck %s --check-prefix=REPORT
 
-// REPORT: remark: lm-fuse-dequant-linear: 4 linear layers read a packed weight
+// REPORT: remark: lm-fuse-dequant-linear: 5 linear layers read a packed weight
 
 // CHECK-LABEL: @fuse_one_user
 // CHECK-SAME: %[[INPUT:.*]]: tensor<4x64xf32>, %[[CODES:.*]]: tensor<8x8xi32>, %[[SCALES:.*]]: tensor<8x2xbf16>
@@ -88,4 +88,53 @@ func.func @fuse_beside_another_user(%input: tensor<4x64xf32>,
   %1 = lm.embed %tokens, %table
       : tensor<4xi32>, tensor<8x64xf32> -> tensor<4x64xf32>
   return %0, %1 : tensor<4x8xf32>, tensor<4x64xf32>
+}
+
+// What follows the layer stays behind it.
+// CHECK-LABEL: @fuse_before_a_bias
+func.func @fuse_before_a_bias(%input: tensor<4x64xf32>,
+                              %codes: tensor<8x8xi32>,
+                              %scales: tensor<8x2xbf16>,
+                              %bias: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  // CHECK-NEXT: %[[Y:.*]] = lm.quant_linear
+  // CHECK-NEXT: lm.add %[[Y]], %{{.*}}
+  %weight = lm.dequant %codes, %scales grouped<bits = 4, group = 32>
+      : tensor<8x8xi32>, tensor<8x2xbf16> -> tensor<8x64xf32>
+  %0 = lm.linear %input, %weight
+      : tensor<4x64xf32>, tensor<8x64xf32> -> tensor<4x8xf32>
+  %result = lm.add %0, %bias : tensor<4x8xf32>
+  return %result : tensor<4x8xf32>
+}
+
+// A correction of the weight is in no packed tensor.
+// CHECK-LABEL: @negative_bias_on_the_weight
+func.func @negative_bias_on_the_weight(%input: tensor<4x64xf32>,
+                                       %codes: tensor<8x8xi32>,
+                                       %scales: tensor<8x2xbf16>,
+                                       %bias: tensor<8x64xf32>)
+    -> tensor<4x8xf32> {
+  // CHECK: lm.dequant
+  // CHECK: lm.add
+  // CHECK: lm.linear
+  %0 = lm.dequant %codes, %scales grouped<bits = 4, group = 32>
+      : tensor<8x8xi32>, tensor<8x2xbf16> -> tensor<8x64xf32>
+  %weight = lm.add %0, %bias : tensor<8x64xf32>
+  %result = lm.linear %input, %weight
+      : tensor<4x64xf32>, tensor<8x64xf32> -> tensor<4x8xf32>
+  return %result : tensor<4x8xf32>
+}
+
+// `lm.linear x, w` is x w^T. The other way round it is the transpose, and the
+// packed tensor is what is multiplied from the left: no weight.
+// CHECK-LABEL: @negative_transposed
+func.func @negative_transposed(%input: tensor<4x64xf32>,
+                               %codes: tensor<8x8xi32>,
+                               %scales: tensor<8x2xbf16>) -> tensor<8x4xf32> {
+  // CHECK: lm.dequant
+  // CHECK: lm.linear
+  %weight = lm.dequant %codes, %scales grouped<bits = 4, group = 32>
+      : tensor<8x8xi32>, tensor<8x2xbf16> -> tensor<8x64xf32>
+  %result = lm.linear %weight, %input
+      : tensor<8x64xf32>, tensor<4x64xf32> -> tensor<8x4xf32>
+  return %result : tensor<8x4xf32>
 }

@@ -36,6 +36,32 @@ func.func @fuse_by_format(%x: tensor<4x64xf32>)
       : tensor<4x16xf32>, tensor<4x8xf32>, tensor<4x2xf32>, tensor<4x2xf32>
 }
 
+// Where each of the four has a format of its own, all stay apart: other bits
+// or another type.
+// CHECK-LABEL: @negative_delta_net_of_four_formats
+func.func @negative_delta_net_of_four_formats(%x: tensor<4x64xf32>)
+    -> (tensor<4x16xf32>, tensor<4x8xf32>, tensor<4x2xf32>, tensor<4x2xf32>) {
+  // CHECK-NOT: lm.fused_linear
+  // CHECK: return
+  %qc = lm.weight "target", "qkv.weight_packed" : tensor<16x8xi32>
+  %qs = lm.weight "target", "qkv.weight_scale" : tensor<16x2xbf16>
+  %qkv = lm.quant_linear %x, %qc, %qs grouped<bits = 4, group = 32>
+      : tensor<4x64xf32>, tensor<16x8xi32>, tensor<16x2xbf16>
+      -> tensor<4x16xf32>
+  %zc = lm.weight "target", "z.weight_packed" : tensor<8x16xi32>
+  %zs = lm.weight "target", "z.weight_scale" : tensor<8x2xbf16>
+  %z = lm.quant_linear %x, %zc, %zs grouped<bits = 8, group = 32>
+      : tensor<4x64xf32>, tensor<8x16xi32>, tensor<8x2xbf16> -> tensor<4x8xf32>
+  %aw = lm.weight "target", "a.weight" : tensor<2x64xbf16>
+  %a = lm.linear %x, %aw
+      : tensor<4x64xf32>, tensor<2x64xbf16> -> tensor<4x2xf32>
+  %bw = lm.weight "target", "b.weight" : tensor<2x64xf32>
+  %b = lm.linear %x, %bw
+      : tensor<4x64xf32>, tensor<2x64xf32> -> tensor<4x2xf32>
+  return %qkv, %z, %a, %b
+      : tensor<4x16xf32>, tensor<4x8xf32>, tensor<4x2xf32>, tensor<4x2xf32>
+}
+
 // CHECK-LABEL: @negative_inputs_differ
 func.func @negative_inputs_differ(%x: tensor<4x64xf32>, %y: tensor<4x64xf32>)
     -> (tensor<4x2xf32>, tensor<4x2xf32>) {

@@ -1,4 +1,10 @@
 // RUN: qopt %s --lm-lower-denoise --split-input-file | FileCheck %s
+// RUN: qopt %s --lm-lower-denoise=report --split-input-file 2>&1 >/dev/null \
+// RUN:   | FileCheck %s --check-prefix=REPORT
+
+// REPORT: remark: lm-lower-denoise: 1 denoise ops lowered
+// REPORT: remark: lm-lower-denoise: 1 denoise ops lowered
+// REPORT: remark: lm-lower-denoise: 0 denoise ops lowered
 
 // One step: the drafts are the argmax of the logits.
 // CHECK-LABEL: @lower_one_step

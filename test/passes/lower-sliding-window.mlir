@@ -1,5 +1,10 @@
 // RUN: qopt %s --lm-lower-sliding-window --split-input-file \
 // RUN:   --verify-diagnostics | FileCheck %s
+// RUN: not qopt %s --lm-lower-sliding-window=report --split-input-file \
+// RUN:   2>&1 >/dev/null | FileCheck %s --check-prefix=REPORT
+
+// REPORT: remark: lm-lower-sliding-window: 1 caches became rings
+// REPORT: remark: lm-lower-sliding-window: 0 caches became rings
 
 // Window 20 and 4 rows need 23 positions: two tiles of keys. All programs see
 // the new type.

@@ -1,5 +1,10 @@
 // RUN: qopt %s --lm-lower-speculate --split-input-file --verify-diagnostics \
 // RUN:   | FileCheck %s
+// RUN: not qopt %s --lm-lower-speculate=report --split-input-file \
+// RUN:   2>&1 >/dev/null | FileCheck %s --check-prefix=REPORT
+
+// REPORT: remark: lm-lower-speculate: 1 loops lowered
+// REPORT: remark: lm-lower-speculate: 0 loops lowered
 
 // CHECK-LABEL: @step
 // CHECK: plan.loop {block = 1 : i64, chunk = 8 : i64, max_context = 64 : i64, prefill = @prefill, score_chunk = 4 : i64, step = @step, stop_tokens = array<i32: 3>, vocabulary = 32 : i64}
@@ -79,3 +84,11 @@ lm.speculate {prefill = @f, step = @f, block = 1 : i64, chunk = 8 : i64,
 lm.speculate {prefill = @f, step = @f, block = 1 : i64, chunk = 8 : i64,
               score_chunk = 4 : i64, max_context = 64 : i64,
               vocabulary = 32 : i64, stop_tokens = array<i32>}
+
+// -----
+
+// CHECK-LABEL: @negative_no_loop
+// CHECK-NOT: plan.loop
+func.func @negative_no_loop(%x: tensor<4x16xf32>) -> tensor<4x16xf32> {
+  return %x : tensor<4x16xf32>
+}

@@ -24,6 +24,7 @@
 // ORDER: lm-fuse-head-argmax
 // ORDER: lm-lower-speculate
 // ORDER: convert-lm-to-plan
+// ORDER: plan-select-kernels
 // ORDER: plan-assign-buffers
 // ORDER: plan-verify
 

@@ -1,0 +1,85 @@
+//===- SelectKernels.cpp - Tiles by the rows of the launches --------------===//
+
+#include "dialects/plan/KernelFamilies.h"
+#include "dialects/plan/PlanOps.h"
+#include "passes/Passes.h"
+#include "passes/Report.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace tandem {
+#define GEN_PASS_DEF_SELECTKERNELSPASS
+#include "passes/Passes.h.inc"
+} // namespace tandem
+
+using namespace mlir;
+using namespace tandem;
+
+static constexpr StringLiteral kRowTile = "row_tile";
+
+/// Whether `kernel` is of a family with tiles of rows and has none yet.
+static bool needsRowTile(plan::KernelOp kernel) {
+  return llvm::is_contained(
+             plan::getKernelSignature(kernel.getFamily()).optionalParameters,
+             kRowTile) &&
+         !kernel.getParameters().contains(kRowTile);
+}
+
+/// The smallest tile that holds `rows`, or the largest there is.
+static int64_t getRowTile(int64_t rows) {
+  for (int64_t tile : plan::kRowTiles)
+    if (rows <= tile)
+      return tile;
+  return plan::kRowTiles.back();
+}
+
+namespace {
+struct SelectKernelsPass
+    : tandem::impl::SelectKernelsPassBase<SelectKernelsPass> {
+  using SelectKernelsPassBase::SelectKernelsPassBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto arch =
+        module->getAttrOfType<StringAttr>(plan::PlanDialect::kArchAttrName);
+    SymbolTable symbols(module);
+    /// Kernels whose launches have moved to one with a tile.
+    llvm::SetVector<plan::KernelOp> replaced;
+    llvm::DenseMap<std::pair<Operation *, int64_t>, plan::KernelOp> tiled;
+    if (arch && arch.getValue().starts_with("sm_"))
+      for (auto program : module.getOps<plan::ProgramOp>())
+        for (auto launch : program.getBody().getOps<plan::LaunchOp>()) {
+          auto kernel = symbols.lookup<plan::KernelOp>(launch.getKernel());
+          if (!needsRowTile(kernel))
+            continue;
+          auto tile = getRowTile(static_cast<int64_t>(launch.getRows()));
+          plan::KernelOp &variant = tiled[{kernel, tile}];
+          if (!variant)
+            variant = createVariant(kernel, tile, symbols);
+          launch.setKernel(variant.getSymName());
+          replaced.insert(kernel);
+        }
+    auto numTiled = static_cast<int64_t>(tiled.size());
+    for (plan::KernelOp kernel : replaced)
+      symbols.erase(kernel);
+    reportCount(*this, module, report, numTiled, "kernels have a tile of rows");
+  }
+
+private:
+  /// `kernel` with a tile of rows, behind it in the module.
+  static plan::KernelOp createVariant(plan::KernelOp kernel, int64_t tile,
+                                      SymbolTable &symbols) {
+    plan::KernelOp variant = kernel.clone();
+    Builder builder(kernel.getContext());
+    NamedAttrList parameters(kernel.getParameters());
+    parameters.set(kRowTile, builder.getI64IntegerAttr(tile));
+    variant.setParametersAttr(parameters.getDictionary(kernel.getContext()));
+    variant.setSymName(
+        (kernel.getSymName() + "_r" + std::to_string(tile)).str());
+    // The table makes the name unique.
+    symbols.insert(variant, std::next(kernel->getIterator()));
+    return variant;
+  }
+};
+} // namespace
