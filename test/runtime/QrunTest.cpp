@@ -301,6 +301,20 @@ TEST_F(QrunTest, InterruptFlushesTheTextAndExitsWith130) {
   EXPECT_EQ(outcome.output, "abcdefghijklmnopqrstuvwxyzabcd");
 }
 
+TEST_F(QrunTest, FileThatShrinksWhileItIsMappedIsNamed) {
+  Outcome outcome =
+      shell("cp pair.tandem shrinks.tandem; : >text; "
+            "$qrun shrinks.tandem -p z -n 1000000000 >text 2>errors & "
+            "until test $(stat -c %s text) -ge 30; do sleep 0.02; done; "
+            "truncate -s 0 shrinks.tandem; wait $!; "
+            "code=$?; grep -o 'qrun: .*' errors; exit $code");
+  EXPECT_EQ(outcome.exitCode, 1);
+  EXPECT_EQ(outcome.output,
+            "qrun: " + folder.path() +
+                "/shrinks.tandem: was truncated, or cannot be read, while it "
+                "was in use\n");
+}
+
 TEST_F(QrunTest, ReaderThatGoesAwayIsNoError) {
   Outcome outcome = shell("{ $qrun pair.tandem -p z -n 1000000000; "
                           "echo exit $? >&2; } | head -c 5");

@@ -6,6 +6,7 @@
 
 #include "codegen/CostModel.h"
 #include "passes/Pipelines.h"
+#include "tools/TruncatedFile.h"
 #include "tools/qcompile/Driver.h"
 
 #include <CLI/CLI.hpp>
@@ -48,6 +49,7 @@ static std::string findUsageError(const Options &options) {
 }
 
 int main(int argc, char **argv) {
+  tandem::reportTruncatedFiles("qcompile: error");
   CLI::App app("Compiles a language model and its block drafter into one "
                "file, or goes on with a stage that was dumped.",
                "qcompile");

@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "tools/TruncatedFile.h"
 #include "tools/qrun/Commands.h"
 #include "tools/qrun/TextFlags.h"
 
@@ -68,6 +69,7 @@ int usageError(std::string_view message) {
 } // namespace
 
 int main(int argc, char **argv) {
+  reportTruncatedFiles("qrun");
   // Writing to a pipe that nobody reads is an error like others.
   std::signal(SIGPIPE, SIG_IGN);
 
