@@ -2,6 +2,7 @@
 
 #include "runtime/cpu/CpuDevice.h"
 
+#include "runtime/MemoryAdvice.h"
 #include "runtime/cpu/CpuFeatures.h"
 
 #include <algorithm>
@@ -38,11 +39,12 @@ Status CpuDevice::checkMemory(const Artifact &artifact, uint64_t scratchSize,
   uint64_t available = availableMemory();
   if (needed <= available)
     return Status();
-  return failure(StatusCode::OutOfResources, "needs ", formatBytes(needed),
-                 " of memory (weights ", formatBytes(weights), ", caches ",
-                 formatBytes(root.state_size()), ", arena ", formatBytes(work),
-                 " with ", threads, " threads), ", formatBytes(available),
-                 " are available: compile with a smaller --max-context");
+  return failure(
+      StatusCode::OutOfResources, "needs ", formatBytes(needed),
+      " of memory: weights ", formatBytes(weights), ", ",
+      describeCaches(artifact), ", arena ", formatBytes(work), " with ",
+      threads, " threads; ", formatBytes(available),
+      " are available: ", adviseMemory(artifact, needed - available));
 }
 
 Status CpuDevice::allocate(const Artifact &artifact, unsigned threads) {

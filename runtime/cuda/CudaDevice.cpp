@@ -2,10 +2,12 @@
 
 #include "runtime/cuda/CudaDevice.h"
 
+#include "runtime/MemoryAdvice.h"
 #include "runtime/cpu/Memory.h"
 #include "runtime/cuda/CudaUpload.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace tandem {
 
@@ -94,18 +96,18 @@ Status CudaDevice::checkMemory(const Artifact &artifact) const {
   // The other sizes are far below 2^63 (Artifact::open).
   uint64_t work = root.arena_size() + root.port_size();
   uint64_t needed = 0;
-  if (!__builtin_add_overflow(weightBytes + root.state_size() + work +
-                                  driverReserve,
-                              scratchBytes, &needed) &&
-      needed <= free)
+  if (__builtin_add_overflow(weightBytes + root.state_size() + work +
+                                 driverReserve,
+                             scratchBytes, &needed))
+    needed = std::numeric_limits<uint64_t>::max();
+  if (needed <= free)
     return Status();
   return failure(StatusCode::OutOfResources, "needs ", formatBytes(needed),
-                 " of GPU memory (weights ", formatBytes(weightBytes),
-                 ", caches ", formatBytes(root.state_size()), ", arena ",
-                 formatBytes(work), ", scratch ", formatBytes(scratchBytes),
-                 "), ", formatBytes(free), " of ", formatBytes(total),
-                 " are free on ", name(),
-                 ": compile with a smaller --max-context");
+                 " of GPU memory: weights ", formatBytes(weightBytes), ", ",
+                 describeCaches(artifact), ", arena ", formatBytes(work),
+                 ", scratch ", formatBytes(scratchBytes), "; ",
+                 formatBytes(free), " of ", formatBytes(total), " are free on ",
+                 name(), ": ", adviseMemory(artifact, needed - free));
 }
 
 Status CudaDevice::allocate(const Artifact &artifact) {

@@ -1,6 +1,8 @@
 //===- CpuDeviceTest.cpp - Programs on the processor ----------------------===//
 
 #include "runtime/cpu/CpuDevice.h"
+#include "runtime/MemoryAdvice.h"
+#include "test/runtime/FakePair.h"
 #include "test/runtime/TestArtifact.h"
 
 #include <cstring>
@@ -227,7 +229,24 @@ TEST(CpuDevice, TooMuchMemoryIsRefusedBeforeItIsAllocated) {
   spec.stateSize = uint64_t(100) << 40;
   std::string problem = Machine(spec).problem;
   EXPECT_NE(problem.find("caches 102400 GiB"), problem.npos) << problem;
-  EXPECT_NE(problem.find("smaller --max-context"), problem.npos) << problem;
+  EXPECT_NE(problem.find("the function is too large"), problem.npos) << problem;
+}
+
+TEST(CpuDevice, AdviceSaysWhatContextWouldFit) {
+  FakeOptions options;
+  options.loop.maxContext = 8192;
+  options.states = {{.name = "keys", .size = uint64_t(8) << 30}};
+  FakePair pair(
+      options, [](auto) { return 0u; },
+      [](unsigned, uint32_t right) { return right; });
+  EXPECT_EQ(adviseMemory(pair.artifact(), uint64_t(2) << 30),
+            "compile with --max-context 6144 or less (now 8192)");
+  EXPECT_EQ(adviseMemory(pair.artifact(), (uint64_t(2) << 30) + 1),
+            "compile with --max-context 5888 or less (now 8192)");
+  EXPECT_EQ(adviseMemory(pair.artifact(), uint64_t(8) << 30),
+            "no shorter context would make it fit: it takes a smaller model or "
+            "more memory");
+  EXPECT_EQ(describeCaches(pair.artifact()), "caches 8.0 GiB");
 }
 
 TEST(Memory, SizesReadWell) {

@@ -62,6 +62,7 @@ static ArtifactSpec specOf(const FakeOptions &options) {
   }
   spec.loop = loop;
   spec.tokenizer = options.tokenizer;
+  spec.states = options.states;
   return spec;
 }
 

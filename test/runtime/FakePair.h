@@ -44,6 +44,8 @@ struct FakeOptions {
   /// and as many zeros behind that as the slot has drafts before it.
   Logits targetLogits = nullptr, drafterLogits = nullptr;
   std::optional<TokenizerSpec> tokenizer = std::nullopt;
+  /// Caches that the file speaks of; no program here has any.
+  std::vector<StateSpec> states = {};
 };
 
 /// What a target says whose logits are \p logits.

@@ -169,9 +169,9 @@ TEST_F(CudaDeviceTest, TooMuchMemoryIsRefusedBeforeItIsAllocated) {
   spec.kernels[2].scratch = uint64_t(1) << 29;
   std::string problem = problemOf(spec);
   EXPECT_EQ(problem,
-            "needs 4.6 GiB of GPU memory (weights 68 B, caches 3.0 GiB, arena "
-            "1.0 GiB, scratch 512 MiB), 100 MiB of 24.0 GiB are free on Fake "
-            "GPU: compile with a smaller --max-context");
+            "needs 4.6 GiB of GPU memory: weights 68 B, caches 3.0 GiB, arena "
+            "1.0 GiB, scratch 512 MiB; 100 MiB of 24.0 GiB are free on Fake "
+            "GPU: the function is too large for this machine");
   EXPECT_EQ(fake->calls["cuMemAlloc_v2"], 0u);
   // A sum that does not fit into 64 bits.
   spec.kernels.resize(5, {.symbol = "count_calls"});
