@@ -71,6 +71,8 @@ private:
                          function_ref<void(mlir::OpPassManager &)> build);
   /// What is to be done with the module now that it is at \p stage.
   LogicalResult finishStage(Stage stage);
+  /// Says what was found good, for --check.
+  LogicalResult reportCheck();
   LogicalResult compileKernels();
   LogicalResult writeArtifact();
   LogicalResult readTokenizer();
@@ -81,6 +83,9 @@ private:
   LogicalResult dump(StringRef name, function_ref<void(raw_ostream &)> print);
   /// Prints a stage for --emit.
   LogicalResult emit(function_ref<void(raw_ostream &)> print);
+
+  /// Writes what was printed to standard output.
+  LogicalResult flushOutput();
 
   bool isDone() const { return isEmitted; }
   bool hasLoop();
@@ -144,7 +149,7 @@ LogicalResult Driver::prepare() {
             options.dumpDir, /*IgnoreExisting=*/true, sys::fs::all_all))
       return diagnostics.report(
           createStringError(error, options.dumpDir + ": " + error.message()));
-  if (options.emit && options.output.empty())
+  if (options.check || (options.emit && options.output.empty()))
     return mlir::success();
   FailureOr<codegen::OutputFile> opened =
       diagnostics.report(codegen::OutputFile::create(getOutputPath()));
@@ -311,6 +316,10 @@ LogicalResult Driver::emit(function_ref<void(raw_ostream &)> print) {
     return diagnostics.report(file->finish());
   }
   print(outs());
+  return flushOutput();
+}
+
+LogicalResult Driver::flushOutput() {
   outs().flush();
   if (!outs().has_error())
     return mlir::success();
@@ -318,6 +327,28 @@ LogicalResult Driver::emit(function_ref<void(raw_ostream &)> print) {
   outs().clear_error();
   return diagnostics.report(
       createStringError(error, "standard output: " + error.message()));
+}
+
+LogicalResult Driver::reportCheck() {
+  progress.end();
+  outs() << (options.input.empty() ? options.target : options.input);
+  if (!options.drafter.empty())
+    outs() << " and " << options.drafter;
+  outs() << ": can be compiled\n";
+  auto facts = (*module)->getAttrOfType<mlir::DictionaryAttr>(
+      lm::LmDialect::kFactsAttrName);
+  for (mlir::NamedAttribute fact :
+       facts ? facts.getValue() : ArrayRef<mlir::NamedAttribute>()) {
+    outs() << "  " << fact.getName().getValue() << ' ';
+    if (auto text = dyn_cast<mlir::StringAttr>(fact.getValue()))
+      outs() << text.getValue();
+    else if (auto number = dyn_cast<mlir::IntegerAttr>(fact.getValue()))
+      outs() << number.getInt();
+    else
+      outs() << fact.getValue();
+    outs() << '\n';
+  }
+  return flushOutput();
 }
 
 LogicalResult Driver::compileKernels() {
@@ -415,6 +446,8 @@ LogicalResult Driver::run() {
   for (const Phase &phase : phases)
     if (failed(runPhase(phase.stage, phase.name, phase.build)) || isDone())
       return mlir::success(isDone());
+  if (options.check)
+    return reportCheck();
   if (failed(compileKernels()) || isDone())
     return mlir::success(isDone());
   return writeArtifact();

@@ -35,6 +35,8 @@ struct Options {
   /// The checkpoints are configurations; see models/Synthetic.h.
   std::optional<uint64_t> syntheticSeed;
 
+  /// Stop when it is known that the input can be compiled; write nothing.
+  bool check = false;
   std::string output;
   /// Print this stage and stop.
   std::optional<Stage> emit;

@@ -41,6 +41,10 @@ static std::string findUsageError(const Options &options) {
   if (options.drafter.empty() &&
       (options.block || options.draftWindow || options.denoiseSteps))
     return "--block, --draft-window and --denoise-steps need a --drafter";
+  if (options.check && (options.emit || options.report ||
+                        !options.output.empty() || !options.dumpDir.empty()))
+    return "--check writes nothing: --emit, --report, --dump-dir and -o do not "
+           "go with it";
   if (options.report && options.emit)
     return "--report needs the whole compilation, which --emit stops";
   if ((options.json || !options.machine.empty()) && !options.report)
@@ -102,6 +106,9 @@ int main(int argc, char **argv) {
       ->check(CLI::IsMember({"import", "fused", "lowered", "plan", "cpu"}));
   app.add_option("--dump-dir", options.dumpDir,
                  "Folder to write every stage and the kernels to");
+  app.add_flag("--check", options.check,
+               "Check that the input can be compiled, and stop: everything but "
+               "the kernels and the file");
   app.add_flag("--report", options.report,
                "Print the memory plan, and bytes, operations and floor of "
                "every kernel");
