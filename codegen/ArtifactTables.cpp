@@ -27,7 +27,8 @@ BlobLayout::BlobLayout(const ArtifactContents &contents) {
     end = blob.offset() + bytes;
     return blob;
   };
-  image = place(contents.image.sharedObject.size());
+  for (const CodeImage &image : contents.code.images)
+    images.push_back(place(image.bytes.size()));
   auto ops =
       llvm::to_vector(mlir::ModuleOp(contents.plan).getOps<plan::WeightOp>());
   weights.resize(ops.size());
@@ -169,12 +170,13 @@ TableBuilder::Tables<artifact::Weight> TableBuilder::buildWeights() {
 
 TableBuilder::Tables<artifact::Kernel> TableBuilder::buildKernels() {
   Tables<artifact::Kernel> kernels;
-  for (const CpuKernel &kernel : contents.image.kernels) {
+  for (const CodeKernel &kernel : contents.code.kernels) {
     kernelIndexes[kernel.symbol] = kernels.size();
     auto symbol = text(kernel.symbol);
     auto family = text(kernel.family);
     kernels.push_back(artifact::CreateKernel(builder, symbol, family,
-                                             /*image=*/0, kernel.scratchBytes));
+                                             kernel.image, kernel.scratch,
+                                             kernel.block, kernel.shared));
   }
   return kernels;
 }
@@ -240,6 +242,13 @@ TableBuilder::buildLaunch(plan::LaunchOp launch) {
   table.add_rows_port(rowsPort);
   table.add_items(launch.getItems());
   table.add_items_per_row(launch.getPerRow());
+  if (contents.code.isForGpu()) {
+    const CodeKernel &code = contents.code.kernels[kernel->second];
+    CudaGrid grid = code.grid.get(static_cast<int64_t>(launch.getRows()));
+    table.add_grid_x(grid.x);
+    table.add_grid_y(grid.y);
+    table.add_grid_z(grid.z);
+  }
   table.add_location(locationText);
   return table.Finish();
 }
@@ -314,8 +323,9 @@ Error TableBuilder::build() {
   if (Error error = buildPrograms(programTables))
     return error;
   auto programs = builder.CreateVector(programTables);
-  Tables<artifact::Image> imageTables = {artifact::CreateImage(
-      builder, artifact::ImageKind::shared_object, &layout.image)};
+  Tables<artifact::Image> imageTables;
+  for (auto [image, blob] : zip_equal(contents.code.images, layout.images))
+    imageTables.push_back(artifact::CreateImage(builder, image.kind, &blob));
   auto images = builder.CreateVector(imageTables);
 
   Offset<artifact::Loop> loop;
@@ -325,11 +335,13 @@ Error TableBuilder::build() {
   if (contents.tokenizer)
     tokenizer = serializeTokenizer(builder, *contents.tokenizer);
   auto build = buildBuild();
-  auto level = text(contents.target.level);
-  auto features =
-      builder.CreateVectorOfStrings(contents.target.requiredFeatures);
-  auto cpu = artifact::CreateCpu(builder, level, features);
-  auto arch = text(contents.target.level);
+  Offset<artifact::Cpu> cpu;
+  if (!contents.code.isForGpu()) {
+    auto level = text(contents.code.arch);
+    auto features = builder.CreateVectorOfStrings(*contents.code.cpuFeatures);
+    cpu = artifact::CreateCpu(builder, level, features);
+  }
+  auto arch = text(contents.code.arch);
   auto activations = text(contents.activations);
 
   using plan::PlanDialect;

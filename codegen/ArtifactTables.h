@@ -9,7 +9,7 @@
 #ifndef TANDEM_CODEGEN_ARTIFACTTABLES_H
 #define TANDEM_CODEGEN_ARTIFACTTABLES_H
 
-#include "codegen/cpu/CpuCompiler.h"
+#include "codegen/Code.h"
 #include "models/TokenizerData.h"
 #include "runtime/Artifact_generated.h"
 
@@ -22,8 +22,7 @@ namespace tandem::codegen {
 struct ArtifactContents {
   /// A plan that plan-verify has passed.
   mlir::ModuleOp plan;
-  CpuTarget target;
-  CpuImage image;
+  Code code;
   /// Type of the activations, as `--activations`.
   std::string activations = "f32";
   /// None for a single compiled function.
@@ -37,7 +36,8 @@ struct ArtifactContents {
 
 /// Where the large bytes lie, relative to the blob section.
 struct BlobLayout {
-  artifact::Blob image;
+  /// In the order of the images of the code.
+  std::vector<artifact::Blob> images;
   /// In the order of the `plan.weight`s.
   std::vector<artifact::Blob> weights;
   /// Bytes of the section in the file.
@@ -45,7 +45,7 @@ struct BlobLayout {
   /// Bytes of the section when synthetic weights are made; 0: there are none.
   uint64_t filledSize = 0;
 
-  /// Puts the image and then the weights one behind the other, those that are
+  /// Puts the images and then the weights one behind the other, those that are
   /// synthetic last.
   explicit BlobLayout(const ArtifactContents &contents);
 };

@@ -105,10 +105,14 @@ private:
   void addDelta();
   /// Inputs of the delta rule of `count` rows, as they wait in the cache.
   double getPendingBytes(int64_t count) {
-    mlir::Value cache = launch.getOutputs().back();
-    return getElementBytes(cache) * count *
-           (number("key_heads") * number("key_dim") +
-            number("heads") * number("value_dim") + 2 * number("heads"));
+    double columns = number("key_heads") * number("key_dim") +
+                     number("heads") * number("value_dim");
+    return count * (getActivationBytes() * columns + 4.0 * 2 * number("heads"));
+  }
+  /// Bytes of a number of the activations.
+  double getActivationBytes() {
+    auto type = kernel.getParameters().getAs<mlir::TypeAttr>("activations");
+    return type ? type.getValue().getIntOrFloatBitWidth() / 8.0 : 4;
   }
 
   plan::LaunchOp launch;
@@ -199,7 +203,8 @@ void LaunchCost::addFamily() {
   case KernelFamily::short_conv:
   case KernelFamily::delta_inputs:
     // The rows before are read and these are kept.
-    cost.states += 4.0 * number("channels") * (number("taps") - 1 + rows);
+    cost.states +=
+        getActivationBytes() * number("channels") * (number("taps") - 1 + rows);
     cost.operations += 2.0 * rows * number("channels") * number("taps");
     return;
   case KernelFamily::gated_delta:

@@ -30,7 +30,7 @@ static void add(MemoryPlan::Kind &kind, mlir::Value memory) {
 }
 
 MemoryPlan::MemoryPlan(const ArtifactContents &contents)
-    : target(contents.target.level) {
+    : target(contents.code.arch), forGpu(contents.code.isForGpu()) {
   mlir::ModuleOp plan = contents.plan;
   for (mlir::Operation &op : *plan.getBody()) {
     if (auto weight = mlir::dyn_cast<plan::WeightOp>(op))
@@ -48,9 +48,10 @@ MemoryPlan::MemoryPlan(const ArtifactContents &contents)
   stateBytes = sizeOf(PlanDialect::kStateSizeAttrName);
   portBytes = sizeOf(PlanDialect::kPortSizeAttrName);
   arenaBytes = sizeOf(PlanDialect::kArenaSizeAttrName);
-  code = {contents.image.kernels.size(), contents.image.sharedObject.size()};
-  for (const CpuKernel &kernel : contents.image.kernels)
-    scratchBytes = std::max(scratchBytes, kernel.scratchBytes);
+  code = {contents.code.kernels.size(), contents.code.getSize()};
+  for (const CodeKernel &kernel : contents.code.kernels)
+    scratchBytes = forGpu ? scratchBytes + kernel.scratch
+                          : std::max(scratchBytes, kernel.scratch);
   synthetic = BlobLayout(contents).filledSize != 0;
 }
 
@@ -75,6 +76,6 @@ void MemoryPlan::print(raw_ostream &os) const {
   line("ports", portBytes, Twine(ports.count));
   line("arena", arenaBytes, "shared by all programs");
   line("code", code.bytes, Twine(code.count) + " kernels");
-  line("scratch", scratchBytes, "for every thread");
-  line("total", getTotal(), "with one thread");
+  line("scratch", scratchBytes, forGpu ? "of all kernels" : "for every thread");
+  line("total", getTotal(), forGpu ? "" : "with one thread");
 }

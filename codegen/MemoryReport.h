@@ -16,7 +16,7 @@ std::string formatBytes(uint64_t bytes);
 
 /// The memory that running an artefact takes, by the spaces of
 /// runtime/README.md. All of it is planned: nothing is added at run time but
-/// the scratch of further threads.
+/// the scratch of further threads, and what the driver of a GPU takes.
 struct MemoryPlan {
   /// Things of one kind.
   struct Kind {
@@ -35,12 +35,13 @@ struct MemoryPlan {
   uint64_t stateBytes, portBytes, arenaBytes;
   /// Machine code.
   Kind code;
-  /// Bytes for every thread.
+  /// Bytes for every thread of a processor, or of all kernels of a GPU.
   uint64_t scratchBytes = 0;
+  bool forGpu;
   /// Whether weights are made at load.
   bool synthetic;
 
-  /// With one thread.
+  /// With one thread of a processor.
   uint64_t getTotal() const {
     return weights.bytes + stateBytes + portBytes + arenaBytes + code.bytes +
            scratchBytes;

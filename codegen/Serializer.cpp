@@ -154,9 +154,11 @@ void ArtifactWriter::startBlob(const artifact::Blob &blob) {
 }
 
 Error ArtifactWriter::writeBlobs() {
-  startBlob(layout.image);
-  writeBytes(arrayRefFromStringRef(StringRef(
-      contents.image.sharedObject.data(), contents.image.sharedObject.size())));
+  for (auto [image, blob] : zip_equal(contents.code.images, layout.images)) {
+    startBlob(blob);
+    writeBytes(arrayRefFromStringRef(
+        StringRef(image.bytes.data(), image.bytes.size())));
+  }
 
   uint64_t total = 0, done = 0;
   for (auto [packed, blob] : zip_equal(weights, layout.weights))

@@ -107,5 +107,5 @@ Value DFlash::draft(LayerBuilder &layers, const Qwen35 &target, Value tokens,
       lm::DropRowsOp::create(builder, getNameLoc(builder, norm.name),
                              layers.getRowsType(block - 1, config.hiddenSize),
                              stream, builder.getI64IntegerAttr(1));
-  return layers.linear(slots, target.getHead());
+  return layers.linearF32(slots, target.getHead());
 }

@@ -324,6 +324,8 @@ tandem::models::importPair(MLIRContext &context, const ImportOptions &options) {
   (*module)->setAttr(lm::LmDialect::kFactsAttrName, facts.get());
   Pair pair = {target, *targetConfig, drafter ? &*drafter : nullptr,
                drafterConfig ? &*drafterConfig : nullptr};
-  buildPrograms(*module, pair, *sizes, *stopTokens, builder.getF32Type());
+  Type activations = options.bf16Activations ? Type(builder.getBF16Type())
+                                             : Type(builder.getF32Type());
+  buildPrograms(*module, pair, *sizes, *stopTokens, activations);
   return module;
 }

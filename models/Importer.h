@@ -42,13 +42,16 @@ struct ImportOptions {
   std::optional<uint64_t> syntheticSeed;
   /// Rows of a score.
   int64_t scoreChunk = 16;
+  /// Activations and caches of keys and values are bf16 instead of f32. Logits,
+  /// and decay and beta of the delta rule, are f32 all the same.
+  bool bf16Activations = false;
 };
 
 /// Imports the pair that \p options describe: the programs of
 /// runtime/README.md, one lm.speculate, `lm.checkpoints` with absolute paths
-/// and `lm.facts`. Activations are f32. Loads the dialects it needs into
-/// \p context; oddities that do not matter are warnings there. Errors are one
-/// line that names file, key or tensor, what was found and what was expected.
+/// and `lm.facts`. Loads the dialects it needs into \p context; oddities that
+/// do not matter are warnings there. Errors are one line that names file, key
+/// or tensor, what was found and what was expected.
 llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>>
 importPair(mlir::MLIRContext &context, const ImportOptions &options);
 

@@ -108,7 +108,16 @@ static lm::SourceAttr getSource(MLIRContext *context,
                              format.zeroPoints ? format.zeroOffset : 0);
 }
 
-Value LayerBuilder::linear(Value input, const LinearWeight &linear) {
+Value LayerBuilder::linear(Value input, const LinearWeight &weight) {
+  return linear(input, weight, elementType);
+}
+
+Value LayerBuilder::linearF32(Value input, const LinearWeight &weight) {
+  return linear(input, weight, builder.getF32Type());
+}
+
+Value LayerBuilder::linear(Value input, const LinearWeight &linear,
+                           Type resultElement) {
   Location loc = getNameLoc(builder, linear.module);
   Value matrix = weight(linear.weight);
   if (linear.scales) {
@@ -138,7 +147,9 @@ Value LayerBuilder::linear(Value input, const LinearWeight &linear) {
     matrix = lm::DequantOp::create(builder, loc, type, matrix, scales, format);
   }
   return lm::LinearOp::create(
-      builder, loc, getRowsType(getRows(input), linear.rows), input, matrix);
+      builder, loc,
+      RankedTensorType::get({getRows(input), linear.rows}, resultElement),
+      input, matrix);
 }
 
 Value LayerBuilder::rmsNorm(Value input, const Weight &norm, double eps,

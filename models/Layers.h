@@ -65,6 +65,9 @@ public:
   mlir::Value embed(mlir::Value tokens, const Weight &table, double scale);
   /// [rows, rows of the weight].
   mlir::Value linear(mlir::Value input, const LinearWeight &weight);
+  /// The same in f32, whatever the activations are: for logits and for what is
+  /// exponentiated.
+  mlir::Value linearF32(mlir::Value input, const LinearWeight &weight);
   /// Norm of runs of the weight's length; \p offset is added to the weight.
   mlir::Value rmsNorm(mlir::Value input, const Weight &weight, double eps,
                       double offset);
@@ -88,6 +91,9 @@ public:
                                   double normOffset);
 
 private:
+  mlir::Value linear(mlir::Value input, const LinearWeight &weight,
+                     mlir::Type resultElement);
+
   mlir::OpBuilder &builder;
   mlir::Type elementType;
 };

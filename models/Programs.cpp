@@ -214,8 +214,9 @@ void PairBuilder::buildDraft(StringRef name) {
                   program.getInput("accepted"), program.caches);
 
   Type tokensType = getTokens(sizes.block);
-  Type logitsType = program.layers().getRowsType(
-      sizes.block - 1, pair.targetConfig.vocabularySize);
+  Type logitsType =
+      RankedTensorType::get({sizes.block - 1, pair.targetConfig.vocabularySize},
+                            builder.getF32Type());
   SmallVector<Type> types = {tokensType, logitsType};
   SmallVector<Type> cacheTypes =
       llvm::to_vector(ValueRange(program.caches).getTypes());

@@ -227,13 +227,13 @@ Value Qwen35::runDeltaNet(LayerBuilder &layers, Value input,
   };
   Value query = l2Norm(split.getResult(0)), key = l2Norm(split.getResult(1));
 
-  Value decay = layers.linear(input, weights.decay);
+  Value decay = layers.linearF32(input, weights.decay);
   Value decayLog = layers.weight(weights.decayLog);
   Value decayBias = layers.weight(weights.decayBias);
   decay = lm::DeltaGateOp::create(builder,
                                   getNameLoc(builder, weights.decayLog.name),
                                   decay.getType(), decay, decayLog, decayBias);
-  Value beta = layers.linear(input, weights.beta);
+  Value beta = layers.linearF32(input, weights.beta);
   beta = lm::SigmoidOp::create(
       builder, getNameLoc(builder, weights.beta.module), beta.getType(), beta);
 
@@ -294,6 +294,6 @@ Qwen35::Streams Qwen35::run(LayerBuilder &layers, Value tokens,
 }
 
 Value Qwen35::logits(LayerBuilder &layers, Value stream) const {
-  return layers.linear(
+  return layers.linearF32(
       layers.rmsNorm(stream, norm, config.rmsNormEps, kNormOffset), head);
 }

@@ -22,12 +22,9 @@ static LogicalResult convertFusedLinear(FunctionConverter &c,
     int64_t outputs = rowsOf(tensor);
     widths.push_back(outputs);
     FailureOr<Value> packed =
-        quantization
-            ? c.weight(op, {tensor, op.getScales()[index]},
-                       getCodePacking(
-                           *quantization, outputs, columns,
-                           tensorType(op.getScales()[index]).getElementType()))
-            : c.weight(op, tensor, getDensePacking(tensorType(tensor)));
+        quantization ? c.codeWeight(op, tensor, op.getScales()[index],
+                                    *quantization, columns)
+                     : c.denseWeight(op, tensor);
     if (failed(packed))
       return failure();
     launch.inputs.push_back(*packed);
@@ -119,7 +116,7 @@ static LogicalResult convertDeltaInputs(FunctionConverter &c,
 static LogicalResult convertHeadArgmax(FunctionConverter &c,
                                        lm::HeadArgmaxOp op) {
   auto type = tensorType(op.getWeight());
-  FailureOr<Value> packed = c.weight(op, op.getWeight(), getDensePacking(type));
+  FailureOr<Value> packed = c.denseWeight(op, op.getWeight());
   if (failed(packed))
     return failure();
   int64_t rows = rowsOf(op.getInput());

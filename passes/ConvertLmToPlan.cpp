@@ -10,6 +10,7 @@
 #include "passes/Passes.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace tandem {
@@ -48,6 +49,23 @@ LogicalResult FunctionConverter::convert() {
   return success();
 }
 
+/// Type of the rows that the ops put into `cache`.
+static Type getRowElement(Value cache) {
+  if (auto type = dyn_cast<lm::KvCacheType>(cache.getType()))
+    return type.getElementType();
+  for (Operation *user : cache.getUsers()) {
+    Type type =
+        llvm::TypeSwitch<Operation *, Type>(user)
+            .Case<lm::ShortConvOp, lm::DeltaInputsOp>(
+                [](auto op) { return op.getInput().getType(); })
+            .Case([](lm::GatedDeltaOp op) { return op.getValue().getType(); })
+            .Default([](Operation *) { return Type(); });
+    if (type)
+      return getElementTypeOrSelf(type);
+  }
+  return Float32Type::get(cache.getContext());
+}
+
 LogicalResult
 FunctionConverter::convertArguments(SmallVectorImpl<Value> &inputs) {
   for (BlockArgument argument : function.getArguments()) {
@@ -61,12 +79,15 @@ FunctionConverter::convertArguments(SmallVectorImpl<Value> &inputs) {
              << index << " to be a port or a state";
     FailureOr<Value> place =
         port ? plan.getPort(function.getLoc(), port, tensorType(argument))
-             : plan.getState(function.getLoc(), state, argument.getType());
+             : plan.getState(function.getLoc(), state, argument.getType(),
+                             getRowElement(argument));
     if (failed(place))
       return failure();
     memoryOf[argument] = *place;
     if (port)
       inputs.push_back(*place);
+    else
+      states[state] = *place;
   }
   return success();
 }
@@ -160,7 +181,38 @@ FailureOr<Value> FunctionConverter::updateCache(Operation *op, Value cache,
   return memoryOf[result] = memory(cache);
 }
 
+/// Families whose results have a type of their own.
+static bool isLinear(KernelFamily family) {
+  return family == KernelFamily::linear ||
+         family == KernelFamily::quant_linear ||
+         family == KernelFamily::fused_linear ||
+         family == KernelFamily::fused_quant_linear;
+}
+
+/// Adds the parameters `activations` and `result` where they are not f32.
+void FunctionConverter::addTypes(Launch &launch) {
+  auto getFloat = [](ValueRange memories) -> Type {
+    for (Value memory : memories) {
+      Type element = cast<MemRefType>(memory.getType()).getElementType();
+      if (isa<FloatType>(element) && !memory.getDefiningOp<plan::WeightOp>() &&
+          !memory.getDefiningOp<plan::StateOp>())
+        return element;
+    }
+    return Type();
+  };
+  Type given = getFloat(launch.inputs), made = getFloat(launch.outputs);
+  Type activations = given ? given : made;
+  // Bytes are copied whatever they mean.
+  if (!activations || launch.family == KernelFamily::copy)
+    return;
+  if (!activations.isF32())
+    launch.parameters.push_back(type("activations", activations));
+  if (isLinear(launch.family) && made != activations)
+    launch.parameters.push_back(type("result", made));
+}
+
 void FunctionConverter::emit(Operation *op, Launch launch) {
+  addTypes(launch);
   auto kernel =
       plan.getKernel(op->getLoc(), launch.family,
                      DictionaryAttr::get(op->getContext(), launch.parameters));
@@ -180,11 +232,7 @@ LogicalResult FunctionConverter::convertReturn(func::ReturnOp op) {
   for (auto [index, value] : llvm::enumerate(op.getOperands())) {
     if (auto name = function.getResultAttrOfType<StringAttr>(
             index, lm::LmDialect::kStateAttrName)) {
-      FailureOr<Value> state =
-          plan.getState(op.getLoc(), name, value.getType());
-      if (failed(state))
-        return failure();
-      if (memory(value) != *state)
+      if (memory(value) != states.lookup(name))
         return op.emitOpError("returns another cache as the state '")
                << name.getValue() << "'";
       continue;
@@ -207,15 +255,33 @@ LogicalResult FunctionConverter::convertReturn(func::ReturnOp op) {
   return success();
 }
 
+/// Processors compute in f32. GPUs have tensor cores, which take bf16.
+LogicalResult FunctionConverter::checkTypes(Operation *op) {
+  bool multiplies = isa<lm::LinearOp, lm::QuantLinearOp, lm::FusedLinearOp,
+                        lm::HeadArgmaxOp, lm::AttentionOp>(op);
+  if (plan.forGpu) {
+    auto input = multiplies
+                     ? dyn_cast<RankedTensorType>(op->getOperand(0).getType())
+                     : RankedTensorType();
+    if (input && !input.getElementType().isBF16())
+      return op->emitOpError("expects bf16 activations on a GPU, but got ")
+             << input;
+    return success();
+  }
+  for (Value value : op->getResults())
+    if (auto type = dyn_cast<RankedTensorType>(value.getType());
+        type && type.getElementType().isBF16())
+      return op->emitOpError("expects f32 activations, but got ") << type;
+  return success();
+}
+
 LogicalResult FunctionConverter::convertOp(Operation *op) {
   if (isa<lm::WeightOp, lm::RepackOp>(op))
     return success();
   if (auto terminator = dyn_cast<func::ReturnOp>(op))
     return convertReturn(terminator);
-  for (Value value : op->getResults())
-    if (auto type = dyn_cast<RankedTensorType>(value.getType());
-        type && type.getElementType().isBF16())
-      return op->emitOpError("expects f32 activations, but got ") << type;
+  if (failed(checkTypes(op)))
+    return failure();
   for (auto convertGroup :
        {convertTensorOp, convertStateOp, convertDecodingOp, convertFusedOp})
     if (ConversionResult result = convertGroup(*this, op))
@@ -236,7 +302,7 @@ struct ConvertLmToPlanPass
     ModuleOp module = getOperation();
     module->setAttr(plan::PlanDialect::kArchAttrName,
                     StringAttr::get(&getContext(), arch));
-    PlanBuilder builder(module);
+    PlanBuilder builder(module, plan::isGpu(arch));
     int64_t positions = kDefaultPositions;
     for (auto loop : module.getOps<plan::LoopOp>())
       positions =

@@ -9,18 +9,42 @@ using namespace mlir;
 using namespace tandem;
 using plan::KernelFamily;
 
-plan::PackingAttrInterface tandem::getDensePacking(RankedTensorType type) {
-  return plan::InterleavedAttr::get(type.getContext(), type.getDimSize(0),
-                                    type.getDimSize(1), type.getElementType());
+FailureOr<Value> FunctionConverter::denseWeight(Operation *user, Value tensor) {
+  auto type = tensorType(tensor);
+  int64_t outputs = type.getDimSize(0), columns = type.getDimSize(1);
+  Type element = type.getElementType();
+  if (plan.forGpu)
+    return weight(
+        user, tensor,
+        plan::RowsAttr::get(type.getContext(), outputs, columns, element));
+  return weight(
+      user, tensor,
+      plan::InterleavedAttr::get(type.getContext(), outputs, columns, element));
 }
 
-plan::PackingAttrInterface tandem::getCodePacking(lm::GroupedAttr quantization,
-                                                  int64_t outputs,
-                                                  int64_t columns, Type scale) {
-  return plan::InterleavedCodesAttr::get(
-      quantization.getContext(), outputs, columns, quantization.getBits(),
-      quantization.getGroup(), scale, quantization.getZeroPoints(),
-      quantization.getFloatCodes());
+FailureOr<Value> FunctionConverter::codeWeight(Operation *user, Value codes,
+                                               Value scales,
+                                               lm::GroupedAttr quantization,
+                                               int64_t columns) {
+  MLIRContext *context = quantization.getContext();
+  int64_t outputs = rowsOf(codes), bits = quantization.getBits(),
+          group = quantization.getGroup();
+  Type scale = tensorType(scales).getElementType();
+  if (!plan.forGpu)
+    return weight(
+        user, {codes, scales},
+        plan::InterleavedCodesAttr::get(context, outputs, columns, bits, group,
+                                        scale, quantization.getZeroPoints(),
+                                        quantization.getFloatCodes()));
+  if (quantization.getZeroPoints() || quantization.getFloatCodes()) {
+    user->emitOpError("expects integer codes without zero points on a GPU, but "
+                      "got ")
+        << quantization;
+    return failure();
+  }
+  return weight(user, {codes, scales},
+                plan::FragmentCodesAttr::get(context, outputs, columns, bits,
+                                             group, scale));
 }
 
 SmallVector<NamedAttribute>
@@ -38,11 +62,8 @@ tandem::getCodeParameters(FunctionConverter &c, lm::GroupedAttr quantization,
 
 static LogicalResult convertLinear(FunctionConverter &c, Operation *op,
                                    Value input, Value result,
-                                   KernelFamily family,
-                                   ArrayRef<Value> weightTensors,
-                                   plan::PackingAttrInterface packing,
+                                   KernelFamily family, FailureOr<Value> packed,
                                    SmallVector<NamedAttribute> parameters) {
-  FailureOr<Value> packed = c.weight(op, weightTensors, packing);
   if (failed(packed))
     return failure();
   int64_t outputs = columnsOf(result);
@@ -98,7 +119,7 @@ static LogicalResult convertElementwise(FunctionConverter &c, Operation *op,
 
 static LogicalResult convertEmbed(FunctionConverter &c, lm::EmbedOp op) {
   auto table = tensorType(op.getTable());
-  FailureOr<Value> packed = c.weight(op, op.getTable(), getDensePacking(table));
+  FailureOr<Value> packed = c.denseWeight(op, op.getTable());
   if (failed(packed))
     return failure();
   Launch launch{KernelFamily::embed,
@@ -180,17 +201,16 @@ ConversionResult tandem::convertTensorOp(FunctionConverter &c, Operation *op) {
       .Case([&](lm::LinearOp op) {
         auto type = tensorType(op.getWeight());
         return convertLinear(c, op, op.getInput(), op.getResult(),
-                             KernelFamily::linear, op.getWeight(),
-                             getDensePacking(type),
+                             KernelFamily::linear,
+                             c.denseWeight(op, op.getWeight()),
                              {c.type("element", type.getElementType())});
       })
       .Case([&](lm::QuantLinearOp op) {
         Type scale = tensorType(op.getScales()).getElementType();
         return convertLinear(
             c, op, op.getInput(), op.getResult(), KernelFamily::quant_linear,
-            {op.getCodes(), op.getScales()},
-            getCodePacking(op.getQuantization(), columnsOf(op.getResult()),
-                           columnsOf(op.getInput()), scale),
+            c.codeWeight(op, op.getCodes(), op.getScales(),
+                         op.getQuantization(), columnsOf(op.getInput())),
             getCodeParameters(c, op.getQuantization(), scale));
       })
       .Case([&](lm::RmsNormOp op) {

@@ -56,6 +56,15 @@ public:
   void setCount(mlir::Value value, mlir::Value count) {
     countOf[value] = count;
   }
+  /// The matrix `tensor`, packed for linear layers and look-ups.
+  mlir::FailureOr<mlir::Value> denseWeight(mlir::Operation *user,
+                                           mlir::Value tensor);
+  /// Codes of `columns` values a row, and their scales, packed for linear
+  /// layers.
+  mlir::FailureOr<mlir::Value> codeWeight(mlir::Operation *user,
+                                          mlir::Value codes, mlir::Value scales,
+                                          lm::GroupedAttr quantization,
+                                          int64_t columns);
   /// The weight `tensors`, which belong to one checkpoint, as `packing`.
   mlir::FailureOr<mlir::Value> weight(mlir::Operation *user,
                                       llvm::ArrayRef<mlir::Value> tensors,
@@ -64,7 +73,7 @@ public:
   mlir::FailureOr<mlir::Value>
   updateCache(mlir::Operation *op, mlir::Value cache, mlir::Value result);
   /// Emits `launch` for `op`. Results with the rows of the launch inherit its
-  /// count.
+  /// count. The types of activations are added to the parameters.
   void emit(mlir::Operation *op, Launch launch);
 
   mlir::NamedAttribute number(llvm::StringRef name, int64_t value) {
@@ -88,10 +97,14 @@ private:
   mlir::LogicalResult placeResults(llvm::SmallVectorImpl<mlir::Value> &outputs);
   mlir::LogicalResult convertOp(mlir::Operation *op);
   mlir::LogicalResult convertReturn(mlir::func::ReturnOp op);
+  mlir::LogicalResult checkTypes(mlir::Operation *op);
+  void addTypes(Launch &launch);
 
   mlir::func::FuncOp function;
   llvm::DenseMap<mlir::Value, mlir::Value> memoryOf;
   llvm::DenseMap<mlir::Value, mlir::Value> countOf;
+  /// Memory of the states that are arguments, by name.
+  llvm::DenseMap<mlir::Attribute, mlir::Value> states;
   /// Ports that results are returned through.
   llvm::DenseMap<mlir::Value, mlir::Value> portOf;
 };
@@ -118,13 +131,7 @@ inline int64_t columnsOf(mlir::Value value) {
   return tensorType(value).getDimSize(1);
 }
 
-/// Packing of a dense matrix, whose tensor has `type`.
-plan::PackingAttrInterface getDensePacking(mlir::RankedTensorType type);
-/// Packing of codes of `outputs x columns` values with `scales`.
-plan::PackingAttrInterface getCodePacking(lm::GroupedAttr quantization,
-                                          int64_t outputs, int64_t columns,
-                                          mlir::Type scale);
-/// Parameters of a kernel that reads that packing.
+/// Parameters of a kernel that reads codes.
 llvm::SmallVector<mlir::NamedAttribute>
 getCodeParameters(FunctionConverter &c, lm::GroupedAttr quantization,
                   mlir::Type scale);

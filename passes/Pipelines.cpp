@@ -1,6 +1,7 @@
 //===- Pipelines.cpp - The order of everything ----------------------------===//
 
 #include "passes/Pipelines.h"
+#include "dialects/plan/PlanDialect.h"
 #include "passes/Passes.h"
 
 #include "mlir/Pass/PassManager.h"
@@ -28,7 +29,7 @@ static void addOptionalPass(OpPassManager &manager,
 
 /// Whether the fused families have kernels.
 static bool hasFusedKernels(const PipelineOptions &options) {
-  return !StringRef(options.arch).starts_with("sm_");
+  return !plan::isGpu(options.arch);
 }
 
 void tandem::buildImportPipeline(OpPassManager &manager) {

@@ -44,9 +44,25 @@ FailureOr<Value> PlanBuilder::getPort(Location loc, StringAttr name,
   return Value(port.getResult());
 }
 
-/// Kind and memory of a cache; the layouts are those of KernelFamilies.cpp.
-static std::pair<StringRef, MemRefType> getCacheMemory(Type type) {
+/// Bytes of a delta cache on a GPU whose keys and values are of `element`.
+static int64_t getGpuDeltaBytes(lm::DeltaCacheType cache, Type element) {
+  int64_t width = element.getIntOrFloatBitWidth() / 8;
+  int64_t values = cache.getHeads() * cache.getValueDim();
+  auto pending = [&](int64_t columns, int64_t bytes) {
+    return static_cast<int64_t>(
+        llvm::alignTo(cache.getPending() * columns * bytes, 4));
+  };
+  return values * cache.getKeyDim() * 4 +
+         pending(cache.getKeyHeads() * cache.getKeyDim(), width) +
+         pending(values, width) + 2 * pending(cache.getHeads(), 4);
+}
+
+/// Kind and memory of a cache that is given rows of `element`; the layouts are
+/// those of KernelFamilies.cpp.
+static std::pair<StringRef, MemRefType> getCacheMemory(Type type, Type element,
+                                                       bool forGpu) {
   Type f32 = Float32Type::get(type.getContext());
+  Type byte = IntegerType::get(type.getContext(), 8);
   return llvm::TypeSwitch<Type, std::pair<StringRef, MemRefType>>(type)
       .Case([&](lm::KvCacheType cache) {
         int64_t slots = llvm::alignTo(cache.getSlots(), kTile);
@@ -59,9 +75,13 @@ static std::pair<StringRef, MemRefType> getCacheMemory(Type type) {
         return std::pair<StringRef, MemRefType>(
             "conv", MemRefType::get({cache.getTaps() - 1 + cache.getPending(),
                                      cache.getChannels()},
-                                    f32));
+                                    forGpu ? element : f32));
       })
       .Case([&](lm::DeltaCacheType cache) {
+        if (forGpu)
+          return std::pair<StringRef, MemRefType>(
+              "delta",
+              MemRefType::get({getGpuDeltaBytes(cache, element)}, byte));
         int64_t tiles = llvm::divideCeil(cache.getValueDim(), kTile);
         int64_t state = cache.getHeads() * tiles * cache.getKeyDim() * kTile;
         int64_t row = cache.getKeyHeads() * cache.getKeyDim() +
@@ -72,11 +92,11 @@ static std::pair<StringRef, MemRefType> getCacheMemory(Type type) {
       });
 }
 
-FailureOr<Value> PlanBuilder::getState(Location loc, StringAttr name,
-                                       Type type) {
+FailureOr<Value> PlanBuilder::getState(Location loc, StringAttr name, Type type,
+                                       Type element) {
   auto &[state, stateType] = states[name];
+  auto [kind, memory] = getCacheMemory(type, element, forGpu);
   if (!state) {
-    auto [kind, memory] = getCacheMemory(type);
     setInsertionPoint(States);
     state = StateOp::create(builder, loc, memory, name,
                             builder.getStringAttr(kind), IntegerAttr());
@@ -85,6 +105,11 @@ FailureOr<Value> PlanBuilder::getState(Location loc, StringAttr name,
   } else if (stateType != type) {
     emitError(loc) << "expects the state '" << name.getValue() << "' to be "
                    << stateType << " as before, but got " << type;
+    return failure();
+  } else if (state.getResult().getType() != memory) {
+    emitError(loc) << "expects the state '" << name.getValue() << "' to be "
+                   << state.getResult().getType() << " as before, but got "
+                   << memory;
     return failure();
   }
   return Value(state.getResult());
@@ -173,9 +198,11 @@ static std::string getKernelName(KernelFamily family,
     if (auto widths = parameters.getAs<DenseI64ArrayAttr>("widths"))
       for (int64_t width : widths.asArrayRef())
         os << "_" << width;
+    printType("activations");
   }
   printType("element");
   printType("scale");
+  printType("result");
   return name;
 }
 

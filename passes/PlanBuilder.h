@@ -19,8 +19,11 @@ namespace tandem {
 
 class PlanBuilder {
 public:
-  explicit PlanBuilder(mlir::ModuleOp module)
-      : module(module), builder(module.getContext()) {}
+  /// The plan is for a GPU or for a processor: caches lie differently.
+  PlanBuilder(mlir::ModuleOp module, bool forGpu)
+      : forGpu(forGpu), module(module), builder(module.getContext()) {}
+
+  const bool forGpu;
 
   /// Memory of the port `name` for a tensor of `type`. Fails at `loc` when the
   /// port exists with another type.
@@ -28,10 +31,11 @@ public:
                                        mlir::StringAttr name,
                                        mlir::RankedTensorType type);
 
-  /// Memory of the state `name` for a cache of `type`. Fails at `loc` when the
-  /// state exists with another type.
+  /// Memory of the state `name` for a cache of `type` that is given rows of
+  /// `element`. Fails at `loc` when the state exists with another type.
   mlir::FailureOr<mlir::Value> getState(mlir::Location loc,
-                                        mlir::StringAttr name, mlir::Type type);
+                                        mlir::StringAttr name, mlir::Type type,
+                                        mlir::Type element);
 
   /// The weight made from `sources` (ops of one checkpoint) by `packing`;
   /// `repack` is null when they are in the order that it takes.

@@ -47,7 +47,7 @@ struct SelectKernelsPass
     /// Kernels whose launches have moved to one with a tile.
     llvm::SetVector<plan::KernelOp> replaced;
     llvm::DenseMap<std::pair<Operation *, int64_t>, plan::KernelOp> tiled;
-    if (arch && arch.getValue().starts_with("sm_"))
+    if (arch && plan::isGpu(arch.getValue()))
       for (auto program : module.getOps<plan::ProgramOp>())
         for (auto launch : program.getBody().getOps<plan::LaunchOp>()) {
           auto kernel = symbols.lookup<plan::KernelOp>(launch.getKernel());

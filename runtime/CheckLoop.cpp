@@ -107,12 +107,16 @@ private:
     return text + "]";
   }
 
+  const artifact::Port *findPort(std::string_view name) const {
+    for (const artifact::Port *port : *tables.ports())
+      if (port->name()->string_view() == name)
+        return port;
+    return nullptr;
+  }
+
   Status checkPort(std::string_view name, ElementType element,
                    std::initializer_list<uint32_t> shape) {
-    const artifact::Port *port = nullptr;
-    for (const artifact::Port *candidate : *tables.ports())
-      if (candidate->name()->string_view() == name)
-        port = candidate;
+    const artifact::Port *port = findPort(name);
     if (!port)
       return invalidFile("loop: there is no port '", name, "'");
     bool matches =
@@ -137,6 +141,11 @@ private:
   Status checkPorts() {
     constexpr ElementType i32 = ElementType::i32;
     constexpr ElementType f32 = ElementType::f32;
+    // Features are activations, and all of one type.
+    const artifact::Port *first = findPort("chunk_features");
+    ElementType features = first && first->element() == ElementType::bf16
+                               ? ElementType::bf16
+                               : f32;
     uint32_t block = loop.block();
     TANDEM_RETURN_IF_ERROR(checkPort("chunk", i32, {loop.chunk()}));
     for (std::string_view name : {"chunk_count", "start", "accepted", "anchor"})
@@ -147,8 +156,9 @@ private:
       for (std::string_view name : {"block", "decided"})
         TANDEM_RETURN_IF_ERROR(checkPort(name, i32, {block}));
       TANDEM_RETURN_IF_ERROR(
-          checkPort("chunk_features", f32, {loop.chunk(), featureWidth}));
-      TANDEM_RETURN_IF_ERROR(checkPort("features", f32, {block, featureWidth}));
+          checkPort("chunk_features", features, {loop.chunk(), featureWidth}));
+      TANDEM_RETURN_IF_ERROR(
+          checkPort("features", features, {block, featureWidth}));
     }
     if (loop.score() >= 0) {
       TANDEM_RETURN_IF_ERROR(
@@ -158,8 +168,8 @@ private:
           "score_logits", f32, {loop.score_chunk(), loop.vocabulary()}));
     }
     if (loop.score() >= 0 && hasDrafter())
-      TANDEM_RETURN_IF_ERROR(
-          checkPort("score_features", f32, {loop.score_chunk(), featureWidth}));
+      TANDEM_RETURN_IF_ERROR(checkPort("score_features", features,
+                                       {loop.score_chunk(), featureWidth}));
     if (loop.score_draft() >= 0)
       TANDEM_RETURN_IF_ERROR(
           checkPort("draft_logits", f32, {block - 1, loop.vocabulary()}));

@@ -2,8 +2,11 @@
 
 #include "runtime/LoopDriver.h"
 
+#include "runtime/Bf16.h"
+
 #include <algorithm>
 #include <bit>
+#include <vector>
 
 namespace tandem {
 
@@ -11,7 +14,7 @@ namespace tandem {
 static_assert(std::endian::native == std::endian::little);
 
 LoopDriver::LoopDriver(const Artifact &artifact, Device &device)
-    : tables(artifact.root().loop()), device(device) {
+    : artifact(&artifact), tables(artifact.root().loop()), device(device) {
   assert(tables && "a single function has no loop");
   auto find = [&](std::string_view name) {
     return artifact.findPort(name).value_or(~0u);
@@ -45,12 +48,27 @@ Status LoopDriver::writeTokens(uint32_t port,
   return device.write(port, std::as_bytes(tokens));
 }
 
+bool LoopDriver::isBf16(uint32_t port) const {
+  return artifact->root().ports()->Get(port)->element() ==
+         artifact::ElementType::bf16;
+}
+
 Status LoopDriver::writeRows(uint32_t port, std::span<const float> values) {
-  return device.write(port, std::as_bytes(values));
+  if (!isBf16(port))
+    return device.write(port, std::as_bytes(values));
+  std::vector<uint16_t> halves(values.size());
+  std::transform(values.begin(), values.end(), halves.begin(), toBf16);
+  return device.write(port, std::as_bytes(std::span(halves)));
 }
 
 Status LoopDriver::readRows(uint32_t port, std::span<float> values) {
-  return device.read(port, std::as_writable_bytes(values));
+  if (!isBf16(port))
+    return device.read(port, std::as_writable_bytes(values));
+  std::vector<uint16_t> halves(values.size());
+  TANDEM_RETURN_IF_ERROR(
+      device.read(port, std::as_writable_bytes(std::span(halves))));
+  std::transform(halves.begin(), halves.end(), values.begin(), fromBf16);
+  return Status();
 }
 
 StatusOr<uint32_t> LoopDriver::readCount(uint32_t port, uint32_t low,

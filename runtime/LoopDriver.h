@@ -46,6 +46,7 @@ public:
 
   Status writeCount(uint32_t port, uint32_t value);
   Status writeTokens(uint32_t port, std::span<const uint32_t> tokens);
+  /// Rows of activations or logits, whether the port holds f32 or bf16.
   Status writeRows(uint32_t port, std::span<const float> values);
   Status readRows(uint32_t port, std::span<float> values);
   /// Reads a count that must be in [low, high]: anything else means that the
@@ -72,6 +73,9 @@ public:
   Status checkIds(std::string_view what, std::span<const uint32_t> ids) const;
 
 private:
+  bool isBf16(uint32_t port) const;
+
+  const Artifact *artifact;
   const artifact::Loop *tables;
   Device &device;
   LoopPorts portIndexes;

@@ -16,10 +16,6 @@ static const CudaTarget targets[] = {{"sm_80", 108, kSharedLimit},
                                      {"sm_89", 142, kSharedLimit},
                                      {"sm_90", 132, kSharedLimit}};
 
-bool tandem::codegen::isCudaArch(StringRef arch) {
-  return arch.starts_with("sm_");
-}
-
 Expected<CudaTarget> tandem::codegen::getCudaTarget(StringRef arch) {
   for (const CudaTarget &target : targets)
     if (target.arch == arch)

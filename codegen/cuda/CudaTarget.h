@@ -22,9 +22,6 @@ struct CudaTarget {
   int64_t sharedLimit;
 };
 
-/// Whether \p arch names a GPU rather than a processor.
-bool isCudaArch(llvm::StringRef arch);
-
 /// The target \p arch. Errors: there is none of that name.
 llvm::Expected<CudaTarget> getCudaTarget(llvm::StringRef arch);
 

@@ -52,6 +52,8 @@ LogicalResult PlanDialect::verifyOperationAttribute(Operation *op,
   return op->emitError() << "does not know the attribute '" << name << "'";
 }
 
+bool tandem::plan::isGpu(StringRef arch) { return arch.starts_with("sm_"); }
+
 bool tandem::plan::isPlainMemory(MemRefType type) {
   int64_t elements = 1;
   for (int64_t size : type.getShape()) {

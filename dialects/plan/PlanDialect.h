@@ -29,6 +29,9 @@ inline constexpr int64_t kMaxElements = int64_t(1) << 48;
 /// lies row by row in the one memory there is.
 bool isPlainMemory(mlir::MemRefType type);
 
+/// Whether `arch`, as `--arch` has it, names a GPU and not a processor.
+bool isGpu(llvm::StringRef arch);
+
 } // namespace tandem::plan
 
 #define GET_ATTRDEF_CLASSES

@@ -6,6 +6,7 @@
 #include "codegen/Serializer.h"
 #include "codegen/SourceFiles.h"
 #include "codegen/cpu/CpuCompiler.h"
+#include "codegen/cuda/CudaCompiler.h"
 #include "dialects/lm/LmOps.h"
 #include "dialects/plan/PlanOps.h"
 #include "models/Importer.h"
@@ -59,7 +60,8 @@ public:
 private:
   /// Checks what can be checked before the long work, and opens the output.
   LogicalResult prepare();
-  LogicalResult checkArch();
+  /// Whether there are kernels for the architecture and the activations.
+  LogicalResult checkTarget();
 
   LogicalResult importPair();
   LogicalResult readStage();
@@ -74,6 +76,8 @@ private:
   /// Says what was found good, for --check.
   LogicalResult reportCheck();
   LogicalResult compileKernels();
+  LogicalResult compileForProcessor();
+  LogicalResult compileForGpu();
   LogicalResult writeArtifact();
   LogicalResult readTokenizer();
 
@@ -91,6 +95,7 @@ private:
   bool hasLoop();
   std::string getOutputPath();
   std::string getArch();
+  std::string getActivations();
   /// The flags that shape what is imported, as one would type them.
   std::string getImportFlags();
 
@@ -123,26 +128,27 @@ std::string Driver::getOutputPath() {
   return (sys::path::filename(directory) + ".tandem").str();
 }
 
-LogicalResult Driver::checkArch() {
-  StringRef arch = options.arch;
-  if (arch.starts_with("sm_"))
+LogicalResult Driver::checkTarget() {
+  std::string arch = getArch(), activations = getActivations();
+  bool forGpu = plan::isGpu(arch);
+  if (activations != (forGpu ? "bf16" : "f32"))
     return diagnostics.report(
-        createStringError("--arch " + arch +
-                          ": this build compiles for CPUs only: x86-64-v3, "
-                          "x86-64-v4 or native"));
-  if (options.activations != "f32")
-    return diagnostics.report(
-        createStringError("--activations " + options.activations +
-                          ": this build has kernels for f32 activations only"));
-  if (arch.empty())
-    return mlir::success();
-  FailureOr<codegen::CpuTarget> target =
-      diagnostics.report(codegen::getCpuTarget(arch));
-  return target;
+        createStringError("--activations " + activations + ": expected " +
+                          (forGpu ? "bf16" : "f32") +
+                          ", there are no other kernels for " + arch));
+  if (options.emit == (forGpu ? Stage::Cpu : Stage::Cuda))
+    return diagnostics.report(createStringError(
+        Twine("--emit ") + (forGpu ? "cpu" : "cuda") + ": expected " +
+        (forGpu ? "cuda" : "cpu") + ", which is what " + arch + " runs"));
+  if (forGpu)
+    return diagnostics.report(codegen::getCudaTarget(arch));
+  return diagnostics.report(codegen::getCpuTarget(arch));
 }
 
 LogicalResult Driver::prepare() {
-  if (failed(checkArch()))
+  // A plan knows what it is for; it has not been read yet.
+  bool mayBePlan = !options.input.empty() && options.arch.empty();
+  if (!mayBePlan && failed(checkTarget()))
     return mlir::failure();
   if (!options.dumpDir.empty())
     if (std::error_code error = sys::fs::create_directories(
@@ -189,6 +195,7 @@ LogicalResult Driver::importPair() {
   importOptions.draftWindow = options.draftWindow;
   importOptions.maxContext = options.maxContext;
   importOptions.syntheticSeed = options.syntheticSeed;
+  importOptions.bf16Activations = plan::isGpu(getArch());
   if (options.denoiseSteps)
     importOptions.denoiseSteps = *options.denoiseSteps;
   FailureOr<mlir::OwningOpRef<ModuleOp>> imported =
@@ -218,7 +225,7 @@ LogicalResult Driver::readStage() {
   if (options.emit && *options.emit < stage)
     return diagnostics.report(createStringError(
         options.input + ": is past the stage that --emit asks for"));
-  return mlir::success();
+  return checkTarget();
 }
 
 Stage Driver::findStage() {
@@ -353,28 +360,67 @@ LogicalResult Driver::reportCheck() {
 
 LogicalResult Driver::compileKernels() {
   progress.begin("kernels");
+  return plan::isGpu(getArch()) ? compileForGpu() : compileForProcessor();
+}
+
+/// Prints \p bytes as they are.
+static auto printBytes(const std::vector<char> &bytes) {
+  return [&bytes](raw_ostream &os) { os.write(bytes.data(), bytes.size()); };
+}
+
+LogicalResult Driver::compileForProcessor() {
   FailureOr<codegen::CpuTarget> target =
       diagnostics.report(codegen::getCpuTarget(getArch()));
   if (failed(target))
     return mlir::failure();
-  contents.target = std::move(*target);
   codegen::CpuOptions cpuOptions;
   cpuOptions.keepMlir = options.emit == Stage::Cpu || !options.dumpDir.empty();
   FailureOr<codegen::CpuImage> image = diagnostics.report(
-      codegen::compileCpuKernels(*module, contents.target, cpuOptions));
+      codegen::compileCpuKernels(*module, *target, cpuOptions));
   if (failed(image))
     return mlir::failure();
-  contents.image = std::move(*image);
 
-  auto printMlir = [&](raw_ostream &os) { os << contents.image.mlirText; };
-  auto printCode = [&](raw_ostream &os) {
-    os.write(contents.image.sharedObject.data(),
-             contents.image.sharedObject.size());
-  };
+  auto printMlir = [&](raw_ostream &os) { os << image->mlirText; };
   if (failed(dump(kDumpNames[int(Stage::Cpu)], printMlir)) ||
-      failed(dump("kernels.so", printCode)))
+      failed(dump("kernels.so", printBytes(image->sharedObject))))
     return mlir::failure();
-  return options.emit == Stage::Cpu ? emit(printMlir) : mlir::success();
+  if (options.emit == Stage::Cpu)
+    return emit(printMlir);
+  contents.code = codegen::makeCode(*target, std::move(*image));
+  return mlir::success();
+}
+
+LogicalResult Driver::compileForGpu() {
+  FailureOr<codegen::CudaTarget> target =
+      diagnostics.report(codegen::getCudaTarget(getArch()));
+  if (failed(target))
+    return mlir::failure();
+  // The text alone takes no compiler of NVIDIA.
+  if (options.emit == Stage::Cuda) {
+    FailureOr<std::vector<codegen::CudaSource>> sources =
+        diagnostics.report(codegen::emitCudaKernels(*module, *target));
+    if (failed(sources))
+      return mlir::failure();
+    return emit([&](raw_ostream &os) {
+      for (const codegen::CudaSource &source : *sources)
+        os << source.text << "\n";
+    });
+  }
+  FailureOr<codegen::CudaImage> image =
+      diagnostics.report(codegen::compileCudaKernels(*module, *target));
+  if (failed(image))
+    return mlir::failure();
+  for (const codegen::CudaUnit &unit : image->units) {
+    const std::string &name = unit.source.name;
+    if (failed(dump(name + ".cu",
+                    [&](raw_ostream &os) { os << unit.source.text; })) ||
+        failed(dump(name + ".ptx", printBytes(unit.ptx))) ||
+        failed(dump(name + ".cubin", printBytes(unit.cubin))) ||
+        failed(dump(name + ".log", [&](raw_ostream &os) { os << unit.log; })))
+      return mlir::failure();
+  }
+  contents.code = codegen::makeCode(std::move(*image));
+  return mlir::success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -384,18 +430,25 @@ LogicalResult Driver::compileKernels() {
 std::string Driver::getArch() {
   if (!options.arch.empty())
     return options.arch;
-  auto planned = (*module)->getAttrOfType<mlir::StringAttr>(
-      plan::PlanDialect::kArchAttrName);
+  auto planned = module ? (*module)->getAttrOfType<mlir::StringAttr>(
+                              plan::PlanDialect::kArchAttrName)
+                        : mlir::StringAttr();
   return planned ? planned.str() : "native";
+}
+
+std::string Driver::getActivations() {
+  if (!options.activations.empty())
+    return options.activations;
+  return plan::isGpu(getArch()) ? "bf16" : "f32";
 }
 
 LogicalResult Driver::writeArtifact() {
   contents.plan = *module;
-  contents.activations = options.activations;
+  contents.activations = getActivations();
   contents.compilerVersion = getVersion();
   // Paths are left out: they say nothing about what is in the file.
   contents.commandLine =
-      "qcompile --arch " + getArch() + " --activations " + options.activations;
+      "qcompile --arch " + getArch() + " --activations " + getActivations();
   if (auto flags = (*module)->getAttrOfType<mlir::StringAttr>(kOptionsAttrName))
     contents.commandLine += " " + flags.str();
   FailureOr<std::vector<std::string>> sources =

@@ -15,8 +15,9 @@
 
 namespace tandem::qcompile {
 
-/// The stages between checkpoint and artefact, in order.
-enum class Stage { Import, Fused, Lowered, Plan, Cpu };
+/// The stages between checkpoint and artefact, in order; the last two are the
+/// kernels of a processor and those of a GPU.
+enum class Stage { Import, Fused, Lowered, Plan, Cpu, Cuda };
 
 /// What the command line says. Empty strings are flags that were not given.
 struct Options {
@@ -26,7 +27,8 @@ struct Options {
   std::string input;
 
   std::string arch;
-  std::string activations = "f32";
+  /// Empty: f32 on a processor, bf16 on a GPU.
+  std::string activations;
   /// As in models/Importer.h; for checkpoints only.
   std::optional<int64_t> block;
   std::optional<int64_t> draftWindow;

@@ -101,14 +101,16 @@ static json::Object toJson(const MemoryPlan &plan) {
   json::Object caches;
   for (const auto &[name, cache] : plan.caches)
     caches[name] = kind(cache);
-  return json::Object{{"weights", kind(plan.weights)},
-                      {"caches", std::move(caches)},
-                      {"cache_bytes", int64_t(plan.stateBytes)},
-                      {"port_bytes", int64_t(plan.portBytes)},
-                      {"arena_bytes", int64_t(plan.arenaBytes)},
-                      {"code", kind(plan.code)},
-                      {"scratch_bytes_per_thread", int64_t(plan.scratchBytes)},
-                      {"total_bytes", int64_t(plan.getTotal())}};
+  return json::Object{
+      {"weights", kind(plan.weights)},
+      {"caches", std::move(caches)},
+      {"cache_bytes", int64_t(plan.stateBytes)},
+      {"port_bytes", int64_t(plan.portBytes)},
+      {"arena_bytes", int64_t(plan.arenaBytes)},
+      {"code", kind(plan.code)},
+      {plan.forGpu ? "scratch_bytes" : "scratch_bytes_per_thread",
+       int64_t(plan.scratchBytes)},
+      {"total_bytes", int64_t(plan.getTotal())}};
 }
 
 void qcompile::printReport(const codegen::ArtifactContents &contents,

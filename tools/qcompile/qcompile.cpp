@@ -16,11 +16,9 @@
 using namespace tandem::qcompile;
 
 static const std::map<std::string, Stage> kStages = {
-    {"import", Stage::Import},
-    {"fused", Stage::Fused},
-    {"lowered", Stage::Lowered},
-    {"plan", Stage::Plan},
-    {"cpu", Stage::Cpu}};
+    {"import", Stage::Import},   {"fused", Stage::Fused},
+    {"lowered", Stage::Lowered}, {"plan", Stage::Plan},
+    {"cpu", Stage::Cpu},         {"cuda", Stage::Cuda}};
 
 static int usageError(const std::string &message) {
   std::fprintf(stderr, "qcompile: %s (see --help)\n", message.c_str());
@@ -68,16 +66,17 @@ int main(int argc, char **argv) {
   app.add_option("--drafter", options.drafter,
                  "Checkpoint directory of its drafter");
   app.add_option("--arch", options.arch,
-                 "Processor: x86-64-v3, x86-64-v4 or native (default)")
+                 "Processor: x86-64-v3, x86-64-v4 or native (default); or GPU: "
+                 "sm_80, sm_86, sm_89 or sm_90")
       ->check(CLI::IsMember({"x86-64-v3", "x86-64-v4", "native", "sm_80",
                              "sm_86", "sm_89", "sm_90"}));
   app.add_option("-o,--output", options.output,
                  "File to write (default: name of the target, .tandem, in the "
                  "current folder)");
   app.add_option("--activations", options.activations,
-                 "Type of the activations")
-      ->check(CLI::IsMember({"f32", "bf16", "int8"}))
-      ->capture_default_str();
+                 "Type of the activations (default: f32 on a processor, bf16 "
+                 "on a GPU)")
+      ->check(CLI::IsMember({"f32", "bf16", "int8"}));
   const CLI::Range sizes(int64_t(1), int64_t(1) << 30);
   app.add_option("--block", options.block,
                  "Tokens of a verified block (default: the drafter's)")
@@ -103,7 +102,8 @@ int main(int argc, char **argv) {
       ->check(CLI::IsMember(optionalPasses))
       ->type_name("NAME");
   app.add_option("--emit", stage, "Print a stage and stop")
-      ->check(CLI::IsMember({"import", "fused", "lowered", "plan", "cpu"}));
+      ->check(
+          CLI::IsMember({"import", "fused", "lowered", "plan", "cpu", "cuda"}));
   app.add_option("--dump-dir", options.dumpDir,
                  "Folder to write every stage and the kernels to");
   app.add_flag("--check", options.check,

@@ -1,0 +1,122 @@
+// RUN: qopt %s --convert-lm-to-plan=arch=sm_86 --split-input-file \
+// RUN:   --verify-diagnostics | FileCheck %s
+
+// Weights lie as tensor cores and look-ups read them; kernels are told the
+// types of activations and results.
+// CHECK: module attributes {plan.arch = "sm_86"}
+// CHECK: plan.weight "target:embed" {{.*}} packing(#plan.rows<outputs = 40, columns = 64, element = bf16>)
+// CHECK: plan.weight "target:q" {{.*}} packing(#plan.fragment_codes<outputs = 40, columns = 64, bits = 4, group = 32, scale = bf16>)
+// CHECK: plan.kernel @embed_c64_v40_bf16_bf16 embed {activations = bf16, columns = 64 : i64, element = bf16, scale_by = 1.000000e+00 : f32, vocabulary = 40 : i64}
+// CHECK: plan.kernel @quant_linear_40x64_q4_g32_bf16 quant_linear {activations = bf16, bits = 4 : i64, columns = 64 : i64, group = 32 : i64, outputs = 40 : i64, scale = bf16}
+// CHECK: plan.kernel @silu_c40_bf16 silu {activations = bf16, columns = 40 : i64}
+// CHECK: plan.kernel @linear_8x40_bf16_f32 linear {activations = bf16, columns = 40 : i64, element = bf16, outputs = 8 : i64, result = f32}
+// CHECK: plan.kernel @sigmoid_c8 sigmoid {columns = 8 : i64}
+// CHECK: plan.buffer : memref<16x40xbf16>
+// CHECK: plan.buffer : memref<16x8xf32>
+func.func @types(%t: tensor<16xi32> {lm.port = "t"})
+    -> (tensor<16x8xf32> {lm.port = "y"}) {
+  %table = lm.weight "target", "embed.weight" : tensor<40x64xbf16>
+  %x = lm.embed %t, %table
+      : tensor<16xi32>, tensor<40x64xbf16> -> tensor<16x64xbf16>
+  %codes = lm.weight "target", "q.weight_packed" : tensor<40x8xi32>
+  %scales = lm.weight "target", "q.weight_scale" : tensor<40x2xbf16>
+  %h = lm.quant_linear %x, %codes, %scales grouped<bits = 4, group = 32>
+      : tensor<16x64xbf16>, tensor<40x8xi32>, tensor<40x2xbf16>
+      -> tensor<16x40xbf16>
+  %s = lm.silu %h : tensor<16x40xbf16>
+  %w = lm.weight "target", "w.weight" : tensor<8x40xbf16>
+  %z = lm.linear %s, %w
+      : tensor<16x40xbf16>, tensor<8x40xbf16> -> tensor<16x8xf32>
+  %y = lm.sigmoid %z : tensor<16x8xf32>
+  return %y : tensor<16x8xf32>
+}
+
+// -----
+
+// Caches: the rows of a convolution are of the activations' type. A delta cache
+// is bytes: the state 2 x 3 x 4 in f32, then 2 rows of 4 keys and 6 values in
+// bf16, and 2 decays and 2 betas in f32: 96 + 16 + 24 + 16 + 16.
+// CHECK: plan.state "conv" kind "conv" : memref<5x14xbf16>
+// CHECK: plan.state "delta" kind "delta" : memref<168xi8>
+// CHECK: plan.kernel @short_conv_c14_c0_p2_t4_bf16 short_conv {activations = bf16
+// CHECK: plan.kernel @gated_delta_{{.*}}_bf16 gated_delta {activations = bf16
+// CHECK: plan.kernel @delta_save_{{.*}}_bf16 delta_save {activations = bf16
+func.func @delta(%x: tensor<2x14xbf16> {lm.port = "x"},
+                 %g: tensor<2x2xf32> {lm.port = "g"},
+                 %accepted: tensor<1xi32> {lm.port = "accepted"},
+                 %conv: !lm.conv_cache<taps = 4, channels = 14, pending = 2>
+                     {lm.state = "conv"},
+                 %delta: !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 4,
+                                         value_dim = 3, pending = 2>
+                     {lm.state = "delta"})
+    -> (tensor<2x6xbf16> {lm.port = "y"},
+        !lm.conv_cache<taps = 4, channels = 14, pending = 2>
+            {lm.state = "conv"},
+        !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 4, value_dim = 3,
+                        pending = 2> {lm.state = "delta"}) {
+  %w = lm.weight "target", "conv.weight" : tensor<14x1x4xbf16>
+  %u, %new = lm.short_conv %x, %w, %conv keep %accepted
+      : tensor<2x14xbf16>, tensor<14x1x4xbf16>,
+        !lm.conv_cache<taps = 4, channels = 14, pending = 2>
+  %q, %k, %v = lm.split %u {groups = 1 : i64}
+      : tensor<2x14xbf16>
+      -> tensor<2x4xbf16>, tensor<2x4xbf16>, tensor<2x6xbf16>
+  %y, %state = lm.gated_delta %q, %k, %v, %g, %g, %delta keep %accepted
+      {scale = 0.5 : f32}
+      : tensor<2x4xbf16>, tensor<2x6xbf16>, tensor<2x2xf32>,
+        !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 4, value_dim = 3,
+                        pending = 2>
+  return %y, %new, %state
+      : tensor<2x6xbf16>, !lm.conv_cache<taps = 4, channels = 14, pending = 2>,
+        !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 4, value_dim = 3,
+                        pending = 2>
+}
+
+// -----
+
+func.func @negative_f32(%x: tensor<16x40xf32> {lm.port = "x"})
+    -> (tensor<16x8xf32> {lm.port = "y"}) {
+  %w = lm.weight "target", "w.weight" : tensor<8x40xbf16>
+  // expected-error @below {{expects bf16 activations on a GPU, but got 'tensor<16x40xf32>'}}
+  %y = lm.linear %x, %w
+      : tensor<16x40xf32>, tensor<8x40xbf16> -> tensor<16x8xf32>
+  return %y : tensor<16x8xf32>
+}
+
+// -----
+
+func.func @negative_zero_points(%x: tensor<16x64xbf16> {lm.port = "x"})
+    -> (tensor<16x40xbf16> {lm.port = "y"}) {
+  %codes = lm.weight "target", "q.weight_packed" : tensor<40x8xi32>
+  %scales = lm.weight "target", "q.weight_scale" : tensor<40x4xbf16>
+  // expected-error @below {{expects integer codes without zero points on a GPU, but got #lm.grouped<bits = 4, group = 32, zero_points = true>}}
+  %y = lm.quant_linear %x, %codes, %scales
+      grouped<bits = 4, group = 32, zero_points = true>
+      : tensor<16x64xbf16>, tensor<40x8xi32>, tensor<40x4xbf16>
+      -> tensor<16x40xbf16>
+  return %y : tensor<16x40xbf16>
+}
+
+// -----
+
+!conv = !lm.conv_cache<taps = 4, channels = 14, pending = 2>
+func.func @a(%x: tensor<2x14xbf16> {lm.port = "x"},
+             %accepted: tensor<1xi32> {lm.port = "accepted"},
+             %conv: !conv {lm.state = "conv"})
+    -> (tensor<2x14xbf16> {lm.port = "y"}, !conv {lm.state = "conv"}) {
+  %w = lm.weight "target", "conv.weight" : tensor<14x1x4xbf16>
+  %u, %new = lm.short_conv %x, %w, %conv keep %accepted
+      : tensor<2x14xbf16>, tensor<14x1x4xbf16>, !conv
+  return %u, %new : tensor<2x14xbf16>, !conv
+}
+// expected-error @below {{expects the state 'conv' to be 'memref<5x14xbf16>' as before, but got 'memref<5x14xf32>'}}
+func.func @negative_state_of_another_type(
+    %x: tensor<2x14xf32> {lm.port = "f"},
+    %accepted: tensor<1xi32> {lm.port = "accepted"},
+    %conv: !conv {lm.state = "conv"})
+    -> (tensor<2x14xf32> {lm.port = "z"}, !conv {lm.state = "conv"}) {
+  %w = lm.weight "target", "conv.weight" : tensor<14x1x4xbf16>
+  %u, %new = lm.short_conv %x, %w, %conv keep %accepted
+      : tensor<2x14xf32>, tensor<14x1x4xbf16>, !conv
+  return %u, %new : tensor<2x14xf32>, !conv
+}
