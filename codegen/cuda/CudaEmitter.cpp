@@ -6,8 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/cuda/CudaEmitter.h"
-#include "codegen/cpu/KernelSpec.h"
+#include "codegen/cuda/KernelEmitter.h"
 #include "dialects/plan/KernelFamilies.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -43,9 +42,13 @@ StringRef getHeader(KernelFamily family) {
   case KernelFamily::embed:
     return "embed.cuh";
   case KernelFamily::linear:
+  case KernelFamily::fused_linear:
     return "linear.cuh";
   case KernelFamily::quant_linear:
+  case KernelFamily::fused_quant_linear:
     return "quant_linear.cuh";
+  case KernelFamily::head_argmax:
+    return "head.cuh";
   case KernelFamily::rms_norm:
   case KernelFamily::gated_rms_norm:
   case KernelFamily::l2_norm:
@@ -73,25 +76,28 @@ StringRef getHeader(KernelFamily family) {
   case KernelFamily::gated_delta:
   case KernelFamily::delta_save:
     return "gated_delta.cuh";
+  case KernelFamily::delta_inputs:
+    return "delta_inputs.cuh";
   case KernelFamily::argmax:
+  case KernelFamily::argmax_parts:
   case KernelFamily::mask_block:
   case KernelFamily::unmask:
   case KernelFamily::concat_tokens:
   case KernelFamily::accept:
+  case KernelFamily::last_position:
     return "tokens.cuh";
-  default:
-    return "common.cuh";
   }
 }
 
-StringRef getTypeName(FloatKind kind) {
+} // namespace
+
+StringRef tandem::codegen::getCudaTypeName(FloatKind kind) {
   return kind == FloatKind::F32    ? "f32"
          : kind == FloatKind::BF16 ? "bf16"
                                    : "f16";
 }
 
-/// \p value as a literal that reads back as the same number.
-std::string getLiteral(float value) {
+std::string tandem::codegen::getFloatLiteral(float value) {
   char text[32];
   snprintf(text, sizeof(text), "%.9g", value);
   std::string literal = text;
@@ -101,233 +107,9 @@ std::string getLiteral(float value) {
 }
 
 /// A C++ identifier that NVRTC does not mangle.
-bool isIdentifier(StringRef name) {
+static bool isIdentifier(StringRef name) {
   return !name.empty() && !isDigit(name.front()) &&
          llvm::all_of(name, [](char c) { return isAlnum(c) || c == '_'; });
-}
-
-/// Bytes of scratch in front of everything else, for \p count counters of
-/// blocks.
-int64_t getTicketBytes(int64_t count) { return alignTo(count * 4, 256); }
-
-/// Writes one kernel.
-class KernelEmitter {
-public:
-  KernelEmitter(const KernelSpec &spec, mlir::DictionaryAttr given,
-                const CudaTarget &target, int64_t maxRows)
-      : spec(spec), given(given), target(target), maxRows(maxRows) {
-    kernel.symbol = spec.symbol().str();
-    kernel.family = spec.family();
-  }
-
-  /// Appends the kernel to \p text.
-  Expected<CudaKernel> emit(std::string &text);
-
-private:
-  void emitFamily();
-  void emitEmbed();
-  void emitLinear();
-  void emitQuantLinear();
-  void emitNorm();
-  void emitElementwise();
-  void emitSplit();
-  void emitConcatFeatures();
-  void emitRope();
-  void emitCacheAppend();
-  void emitAttention();
-  void emitShortConv();
-  void emitDelta();
-  void emitUnmask();
-
-  int64_t get(StringRef parameter) const { return spec.getInt(parameter); }
-  /// The type parameter \p name, \p otherwise when the plan does not say.
-  FloatKind getKind(StringRef name, FloatKind otherwise) const {
-    return given.contains(name) ? spec.getKind(name) : otherwise;
-  }
-  FloatKind activations() const {
-    return getKind("activations", FloatKind::F32);
-  }
-  std::string activationType() const {
-    return getTypeName(activations()).str();
-  }
-  /// Numbers of the activations' type that are moved at once in rows of
-  /// \p columns; packSize() of common.cuh.
-  int64_t getPack(int64_t columns) const {
-    int64_t count = 16 / getByteWidth(activations());
-    while (columns % count != 0)
-      count /= 2;
-    return count;
-  }
-
-  void refuse(const Twine &message) {
-    if (!problem.empty())
-      return;
-    problem = ("kernel '" + spec.symbol() + "': " + message).str();
-  }
-  void expectBf16() {
-    if (activations() != FloatKind::BF16)
-      refuse("expects bf16 activations, but got " + getTypeName(activations()));
-  }
-  void expectF32() {
-    if (activations() != FloatKind::F32)
-      refuse("expects f32 activations, but got " + getTypeName(activations()));
-  }
-
-  // Lines of the struct.
-  void line(const Twine &text) { choices += ("  " + text + "\n").str(); }
-  void numbers(ArrayRef<std::pair<StringRef, int64_t>> values) {
-    std::string list;
-    for (auto [name, value] : values)
-      list += ((list.empty() ? "" : ", ") + name + " = " + Twine(value)).str();
-    line("static constexpr i32 " + list + ";");
-  }
-  void flag(StringRef name, bool value) {
-    line("static constexpr bool " + name + " = " + (value ? "true" : "false") +
-         ";");
-  }
-  void real(StringRef name, float value) {
-    line("static constexpr f32 " + name + " = " + getLiteral(value) + ";");
-  }
-  void type(StringRef name, FloatKind kind) {
-    line("using " + name + " = " + getTypeName(kind) + ";");
-  }
-
-  /// The operands, as `const bf16 *x`.
-  void operands(std::initializer_list<std::string> list) {
-    parameters.assign(list);
-  }
-  /// Adds a call of \p callee with \p arguments, and the choices in front of
-  /// \p templateArguments.
-  void call(const Twine &callee, const Twine &arguments,
-            const Twine &templateArguments = "") {
-    std::string more = templateArguments.str();
-    std::string choice = hasChoices() ? getStruct() : "";
-    if (!choice.empty() && !more.empty())
-      choice += ", ";
-    choice += more;
-    calls +=
-        ("  tandem::" + callee + (choice.empty() ? "" : "<" + choice + ">") +
-         "(" + arguments + ");\n")
-            .str();
-  }
-  bool hasChoices() const { return !choices.empty(); }
-  std::string getStruct() const { return kernel.symbol + "_choices"; }
-
-  /// How many slices the columns of a linear layer are cut into, where they are
-  /// \p stages stages long.
-  int64_t getSlices(int64_t outputs, int64_t stages) const;
-  /// How many stages of \p bytes fit into shared memory.
-  int64_t getStages(int64_t bytes) const {
-    return std::clamp<int64_t>(target.sharedLimit / bytes, 2, 5);
-  }
-  /// What the two linear families have in common, behind their choices.
-  void finishLinear(StringRef callee, StringRef weightType, int64_t tokens,
-                    int64_t slices, int64_t stages, int64_t stageBytes);
-  int64_t getTokens() const;
-  void perRow(int64_t perRow = 1, int64_t divisor = 1) {
-    kernel.grid.x = {1, perRow, divisor};
-  }
-
-  const KernelSpec &spec;
-  /// The parameters as the plan has them.
-  mlir::DictionaryAttr given;
-  const CudaTarget &target;
-  int64_t maxRows;
-  CudaKernel kernel;
-  std::string problem;
-
-  std::string choices, assertions, calls;
-  std::vector<std::string> parameters;
-};
-
-/// Outputs of a block of a linear layer, and its threads; outputs.cuh.
-constexpr int64_t kLinearOutputs = 128;
-constexpr int64_t kLinearThreads = 256;
-
-} // namespace
-
-//===----------------------------------------------------------------------===//
-// Linear layers
-//===----------------------------------------------------------------------===//
-
-int64_t KernelEmitter::getSlices(int64_t outputs, int64_t stages) const {
-  int64_t blocks = divideCeil(outputs, kLinearOutputs);
-  int64_t wanted = divideCeil(target.processors, blocks);
-  // A slice of less than two stages costs more than it brings.
-  return std::clamp<int64_t>(std::min<int64_t>(wanted, stages / 2), 1, 16);
-}
-
-int64_t KernelEmitter::getTokens() const {
-  return given.contains("row_tile") ? get("row_tile") : 16;
-}
-
-void KernelEmitter::finishLinear(StringRef callee, StringRef weightType,
-                                 int64_t tokens, int64_t slices, int64_t stages,
-                                 int64_t stageBytes) {
-  int64_t outputs = get("outputs");
-  FloatKind result = getKind("result", activations());
-  numbers({{"tokens", tokens}, {"slices", slices}, {"stages", stages}});
-  type("Result", result);
-  int64_t blocks = divideCeil(outputs, kLinearOutputs);
-  int64_t tiles = blocks * divideCeil(maxRows, tokens);
-  kernel.block = kLinearThreads;
-  kernel.shared = stages * stageBytes;
-  kernel.grid = {{blocks}, {slices}, {1, 1, tokens}};
-  int64_t ticketBytes = 0;
-  if (slices > 1) {
-    ticketBytes = getTicketBytes(tiles);
-    kernel.scratch = ticketBytes + tiles * slices * tokens * kLinearOutputs * 4;
-  }
-  operands({"const bf16 *x", ("const " + weightType + " *weight").str(),
-            (getTypeName(result) + " *y").str()});
-  call(callee, "x, weight, y, live, rows, reinterpret_cast<f32 *>(scratch + " +
-                   Twine(ticketBytes) + "), reinterpret_cast<u32 *>(scratch)");
-}
-
-void KernelEmitter::emitLinear() {
-  expectBf16();
-  FloatKind element = spec.getKind("element");
-  int64_t width = getByteWidth(element), columns = get("columns");
-  int64_t tokens = getTokens(), stageColumns = 128 / width;
-  int64_t stageBytes =
-      kLinearOutputs * (128 + 16) + tokens * (stageColumns + 8) * 2;
-  int64_t stages = getStages(stageBytes);
-  numbers({{"outputs", get("outputs")}, {"columns", columns}});
-  type("Element", element);
-  finishLinear("linear", getTypeName(element), tokens,
-               getSlices(get("outputs"), divideCeil(columns, stageColumns)),
-               stages, stageBytes);
-  assertions += "static_assert(Linear<" + getStruct() +
-                ">::sharedBytes == " + std::to_string(kernel.shared) + ");\n";
-}
-
-void KernelEmitter::emitQuantLinear() {
-  expectBf16();
-  for (StringRef option : {"zero_points", "float_codes"})
-    if (spec.has(option))
-      refuse(Twine("expects integer codes without zero points, but got ") +
-             option);
-  auto packing = plan::FragmentCodesAttr::get(
-      given.getContext(), get("outputs"), get("columns"), get("bits"),
-      get("group"), given.getAs<mlir::TypeAttr>("scale").getValue());
-  // With a scale for every step, 64 tokens take more registers than there are.
-  int64_t tokens = getTokens();
-  if (packing.getUnitGroups() > 4)
-    tokens = std::min<int64_t>(tokens, 32);
-  int64_t unitBytes = packing.getUnitBytes();
-  int64_t stageBytes = kLinearOutputs / 16 * unitBytes +
-                       tokens * (packing.getUnitSteps() * 16 + 8) * 2;
-  int64_t stages = getStages(stageBytes);
-  numbers({{"outputs", get("outputs")}, {"columns", get("columns")}});
-  numbers({{"bits", get("bits")}, {"group", get("group")}});
-  type("Scale", spec.getKind("scale"));
-  finishLinear("quantLinear", "u8", tokens,
-               getSlices(get("outputs"), packing.getUnits()), stages,
-               stageBytes);
-  assertions += "static_assert(QuantLinear<" + getStruct() +
-                ">::sharedBytes == " + std::to_string(kernel.shared) + ");\n";
-  assertions += "static_assert(UnitLayout<" + getStruct() +
-                ">::bytes == " + std::to_string(unitBytes) + ");\n";
 }
 
 //===----------------------------------------------------------------------===//
@@ -343,17 +125,18 @@ void KernelEmitter::emitEmbed() {
   kernel.block = 256;
   perRow();
   operands({"const i32 *tokens",
-            ("const " + getTypeName(element) + " *table").str(),
+            ("const " + getCudaTypeName(element) + " *table").str(),
             activationType() + " *y"});
   call("embed", "tokens, table, y, live, rows");
 }
 
 void KernelEmitter::emitNorm() {
   int64_t columns = get("columns"), dim = get("dim");
-  // Long runs take a block, short ones a warp.
+  // Rows and long runs take a block, heads a warp.
+  bool isRow = kernel.family == KernelFamily::rms_norm && columns == dim;
   bool isLong = dim > 1024;
   kernel.block = isLong ? 256 : 128;
-  int64_t threadsPerRun = isLong ? kernel.block : 32;
+  int64_t threadsPerRun = isRow || isLong ? kernel.block : 32;
   numbers({{"columns", columns}, {"dim", dim}});
   numbers({{"threads", kernel.block}, {"threadsPerRun", threadsPerRun}});
   real("eps", spec.getFloat("eps"));
@@ -543,6 +326,35 @@ void KernelEmitter::emitDelta() {
                      "live, rows");
 }
 
+void KernelEmitter::emitDeltaInputs() {
+  // What a block of rows reads of those in front is its own tokens.
+  constexpr int64_t rowsOfBlock = 16;
+  if (get("taps") > rowsOfBlock)
+    refuse("expects up to 16 taps, but got " + Twine(get("taps")));
+  int64_t channels = get("channels"), keyHeads = get("key_heads");
+  int64_t valueColumns = channels - 2 * keyHeads * get("key_dim");
+  int64_t pack = std::min(getPack(get("key_dim")), getPack(valueColumns));
+  numbers({{"channels", channels}, {"taps", get("taps")}});
+  numbers({{"heads", get("heads")}, {"keyHeads", keyHeads}});
+  numbers({{"keyDim", get("key_dim")}, {"pending", get("pending")}});
+  flag("commit", get("commit") != 0);
+  real("eps", spec.getFloat("eps"));
+  kernel.block = 256;
+  kernel.grid.x = {2 * keyHeads +
+                   static_cast<int64_t>(divideCeil(valueColumns, 32 * pack)) +
+                   1};
+  kernel.grid.y = {1, 1, rowsOfBlock};
+  std::string type = activationType();
+  operands({"const " + type + " *x", "const f32 *decayInput",
+            "const f32 *betaInput", "const f32 *weight", "const f32 *logRate",
+            "const f32 *bias", "const i32 *accepted", type + " *query",
+            type + " *key", type + " *value", "f32 *decay", "f32 *beta",
+            type + " *cache"});
+  call("deltaInputs",
+       "x, decayInput, betaInput, weight, logRate, bias, accepted, query, key, "
+       "value, decay, beta, cache, live, rows");
+}
+
 //===----------------------------------------------------------------------===//
 // Tokens
 //===----------------------------------------------------------------------===//
@@ -569,9 +381,11 @@ void KernelEmitter::emitFamily() {
   case KernelFamily::embed:
     return emitEmbed();
   case KernelFamily::linear:
-    return emitLinear();
   case KernelFamily::quant_linear:
-    return emitQuantLinear();
+  case KernelFamily::fused_linear:
+  case KernelFamily::fused_quant_linear:
+  case KernelFamily::head_argmax:
+    return emitLayer();
   case KernelFamily::rms_norm:
   case KernelFamily::gated_rms_norm:
   case KernelFamily::l2_norm:
@@ -615,6 +429,14 @@ void KernelEmitter::emitFamily() {
   case KernelFamily::gated_delta:
   case KernelFamily::delta_save:
     return emitDelta();
+  case KernelFamily::delta_inputs:
+    return emitDeltaInputs();
+  case KernelFamily::argmax_parts:
+    kernel.block = 256;
+    perRow();
+    numbers({{"parts", get("parts")}, {"threads", kernel.block}});
+    operands({"const f32 *logits", "const i32 *tokens", "i32 *result"});
+    return call("argmaxParts", "logits, tokens, result, live, rows");
   case KernelFamily::argmax:
     expectF32();
     kernel.block = 1024;
@@ -641,14 +463,24 @@ void KernelEmitter::emitFamily() {
               "i32 *contextStart"});
     return call("accept", "block, decided, start, accepted, anchor, nextStart, "
                           "contextStart, live, rows");
-  default:
-    return refuse("is of a family that GPUs have no template of");
+  case KernelFamily::last_position:
+    kernel.block = 32;
+    operands({"const i32 *start", "const i32 *count", "i32 *result"});
+    return call("lastPosition", "start, count, result");
   }
 }
 
 //===----------------------------------------------------------------------===//
 // Files
 //===----------------------------------------------------------------------===//
+
+static bool isLayer(KernelFamily family) {
+  return family == KernelFamily::linear ||
+         family == KernelFamily::quant_linear ||
+         family == KernelFamily::fused_linear ||
+         family == KernelFamily::fused_quant_linear ||
+         family == KernelFamily::head_argmax;
+}
 
 Expected<CudaKernel> KernelEmitter::emit(std::string &text) {
   if (!isIdentifier(kernel.symbol))
@@ -673,7 +505,12 @@ Expected<CudaKernel> KernelEmitter::emit(std::string &text) {
      << kernel.symbol << "(";
   for (StringRef parameter : parameters)
     os << parameter << ", ";
-  os << "const i32 *live, i32 rows, u8 *scratch) {\n" << calls << "}\n";
+  os << "const i32 *live, i32 rows, u8 *scratch) {\n"
+     << "  tandem::letNextKernelBegin();\n";
+  // Linear layers do something before.
+  if (!isLayer(kernel.family))
+    os << "  tandem::waitForEarlierKernels();\n";
+  os << calls << "}\n";
   return kernel;
 }
 

@@ -7,14 +7,16 @@
 using namespace llvm;
 using namespace tandem::codegen;
 
-/// sm_86 allows 99 KiB; a little of it is left to what kernels declare
-/// themselves.
-static constexpr int64_t kSharedLimit = 98 * 1024;
+/// What a block may use of \p kilobytes: a little of it is left to what kernels
+/// declare themselves.
+static constexpr int64_t getShared(int64_t kilobytes) {
+  return (kilobytes - 1) * 1024;
+}
 
-static const CudaTarget targets[] = {{"sm_80", 108, kSharedLimit},
-                                     {"sm_86", 80, kSharedLimit},
-                                     {"sm_89", 142, kSharedLimit},
-                                     {"sm_90", 132, kSharedLimit}};
+static const CudaTarget targets[] = {{"sm_80", 108, getShared(163)},
+                                     {"sm_86", 80, getShared(99)},
+                                     {"sm_89", 142, getShared(99)},
+                                     {"sm_90", 132, getShared(227)}};
 
 Expected<CudaTarget> tandem::codegen::getCudaTarget(StringRef arch) {
   for (const CudaTarget &target : targets)

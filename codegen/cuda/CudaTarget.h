@@ -17,8 +17,7 @@ struct CudaTarget {
   /// Multiprocessors that there should be work for: those of A100, A10G, L40S
   /// and H200. Part of the order of sums, so one number per architecture.
   int64_t processors;
-  /// Shared memory that a block may use, in bytes. The least of all targets
-  /// for all, so that the same source is good for all.
+  /// Shared memory that a block may use, in bytes.
   int64_t sharedLimit;
 };
 

@@ -41,6 +41,32 @@ struct Driver {
   int (*eventSynchronize)(void *);
   int (*eventElapsedTime)(float *, void *, void *);
   int (*getErrorName)(int, const char **);
+  int (*streamCreate)(void **, unsigned);
+  int (*streamDestroy)(void *);
+  int (*streamBeginCapture)(void *, int);
+  int (*streamEndCapture)(void *, void **);
+  int (*graphInstantiate)(void **, void *, unsigned long long);
+  int (*graphLaunch)(void *, void *);
+  int (*graphExecDestroy)(void *);
+  int (*graphDestroy)(void *);
+
+  /// CUlaunchAttribute.
+  struct LaunchAttribute {
+    int id;
+    int padding;
+    union {
+      int number;
+      char bytes[64];
+    };
+  };
+  /// CUlaunchConfig.
+  struct LaunchConfig {
+    unsigned grid[3], block[3], shared;
+    void *stream;
+    LaunchAttribute *attributes;
+    unsigned attributeCount;
+  };
+  int (*launchKernelEx)(const LaunchConfig *, void *, void **, void **);
 
   /// Opens the driver or ends the program.
   Driver() {
@@ -79,6 +105,15 @@ struct Driver {
     find(eventSynchronize, "cuEventSynchronize");
     find(eventElapsedTime, "cuEventElapsedTime");
     find(getErrorName, "cuGetErrorName");
+    find(streamCreate, "cuStreamCreate");
+    find(streamDestroy, "cuStreamDestroy_v2");
+    find(streamBeginCapture, "cuStreamBeginCapture_v2");
+    find(streamEndCapture, "cuStreamEndCapture");
+    find(graphInstantiate, "cuGraphInstantiateWithFlags");
+    find(graphLaunch, "cuGraphLaunch");
+    find(graphExecDestroy, "cuGraphExecDestroy");
+    find(graphDestroy, "cuGraphDestroy");
+    find(launchKernelEx, "cuLaunchKernelEx");
   }
 
   /// Ends the program when \p call has failed: what follows would fail too.

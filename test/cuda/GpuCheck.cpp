@@ -1,15 +1,17 @@
 //===- GpuCheck.cpp - Runs every kernel on a GPU against plain loops ------===//
 //
 // TandemGpuCheck DIRECTORY [cubin|ptx]...
+// TandemGpuCheck DIRECTORY bench [cubin|ptx]
 //
 // DIRECTORY is what TandemGpuKernels has written. Prints a line for every
 // kernel and shape; ends with 1 when one of them is wrong, with 77 when there
-// is no driver.
+// is no driver. bench: what the kernels of a large pair cost. With
+// TANDEM_GPU_CHECKS=N only every Nth check, for tools that make them slow.
 //
 //===----------------------------------------------------------------------===//
 
+#include "test/cuda/Benchmarks.h"
 #include "test/cuda/Run.h"
-#include "test/cuda/Suite.h"
 
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -29,10 +31,9 @@ struct Progress {
 };
 } // namespace
 
-/// Runs the checks from progress.check on.
-static void runChecks(const Suite &suite, const std::string &directory,
-                      const std::string &kind, Progress &progress) {
-  Driver driver;
+/// Opens the device for this process; says what it is when \p isFirst.
+static void openDevice(const Driver &driver, const std::string &kind,
+                       bool isFirst) {
   driver.expect(driver.init(0), "cuInit");
   int device = 0, version = 0;
   char name[100] = "";
@@ -44,14 +45,24 @@ static void runChecks(const Suite &suite, const std::string &directory,
   driver.expect(driver.primaryContextRetain(&context, device),
                 "cuDevicePrimaryCtxRetain");
   driver.expect(driver.contextSetCurrent(context), "cuCtxSetCurrent");
-  if (progress.check == 0)
+  if (isFirst)
     std::printf("%s, driver for CUDA %d.%d, %s\n", name, version / 1000,
                 version % 1000 / 10, kind.c_str());
+}
 
+/// Runs the checks from progress.check on.
+static void runChecks(const Suite &suite, const std::string &directory,
+                      const std::string &kind, Progress &progress) {
+  Driver driver;
+  openDevice(driver, kind, progress.check == 0);
+  const char *some = std::getenv("TANDEM_GPU_CHECKS");
+  size_t every = some ? std::max(std::atoi(some), 1) : 1;
   Run run(driver, directory, kind);
   for (; progress.check < suite.checks.size(); ++progress.check) {
+    if (progress.check % every != 0)
+      continue;
     // A kernel that does not end takes its process along.
-    alarm(90);
+    alarm(some ? 900 : 90);
     suite.checks[progress.check](run);
     progress.failures += std::exchange(run.failures, 0);
     progress.lines += std::exchange(run.lines, 0);
@@ -74,6 +85,15 @@ int main(int argc, char **argv) {
     return 77;
   }
   Suite suite = makeSuite();
+  if (!kinds.empty() && kinds[0] == "bench") {
+    std::vector<Benchmark> benchmarks = addBenchmarks(suite);
+    std::string kind = kinds.size() > 1 ? kinds[1] : "cubin";
+    Driver driver;
+    openDevice(driver, kind, true);
+    Run run(driver, argv[1], kind);
+    runBenchmarks(run, benchmarks);
+    return 0;
+  }
   auto *progress = static_cast<Progress *>(
       mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE,
            MAP_SHARED | MAP_ANONYMOUS, -1, 0));

@@ -2,15 +2,16 @@
 //
 // TandemGpuKernels DIRECTORY
 //
-// Writes cubins for sm_90 and PTX for sm_86 of all kernels of the suite, and
-// for each kind a table, one line a kernel: name, file, threads, shared memory,
-// scratch, and for x, y and z of the grid the three numbers of CudaGridRule.
+// Writes cubins for sm_90 and PTX for sm_86 of all kernels of the suite and of
+// the benchmarks, and for each kind a table, one line a kernel: name, file,
+// threads, shared memory, scratch, and for x, y and z of the grid the three
+// numbers of CudaGridRule.
 //
 //===----------------------------------------------------------------------===//
 
 #include "codegen/cuda/CudaCompiler.h"
 #include "dialects/plan/KernelFamilies.h"
-#include "test/cuda/Suite.h"
+#include "test/cuda/Benchmarks.h"
 
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/FileSystem.h"
@@ -113,7 +114,9 @@ int main(int argc, char **argv) {
   }
   mlir::MLIRContext context;
   context.loadDialect<plan::PlanDialect>();
-  std::string text = writePlan(gpucheck::makeSuite());
+  gpucheck::Suite suite = gpucheck::makeSuite();
+  gpucheck::addBenchmarks(suite);
+  std::string text = writePlan(suite);
   mlir::OwningOpRef<mlir::ModuleOp> module =
       mlir::parseSourceString<mlir::ModuleOp>(text, &context);
   if (!module)

@@ -1,47 +1,12 @@
 //===- LinearChecks.cpp - linear, quant_linear, embed ---------------------===//
 
-#include "test/cuda/Packing.h"
 #include "test/cuda/Run.h"
 #include "test/cuda/Suite.h"
+#include "test/cuda/Weights.h"
 
 using namespace tandem::gpucheck;
 
 namespace {
-
-/// Type of weights or scales.
-struct Element {
-  std::string name;
-  int64_t width;
-};
-const Element kBf16 = {"bf16", 2}, kF16 = {"f16", 2}, kF32 = {"f32", 4};
-
-/// Random numbers of a type: raw bytes, and what they say.
-struct Numbers {
-  std::vector<uint8_t> bytes;
-  std::vector<float> values;
-
-  Numbers(const Element &element, int64_t count, uint64_t seed, float scale)
-      : bytes(count * element.width), values(count) {
-    Random random(seed);
-    parallelFor(count, [&](int64_t i) {
-      float value = random.normal(i) * scale;
-      if (element.name == "bf16") {
-        Bf16 bits = toBf16(value);
-        std::memcpy(bytes.data() + i * 2, &bits, 2);
-        value = fromBf16(bits);
-      } else if (element.name == "f16") {
-        // Any bits below those of infinity.
-        uint16_t bits = uint16_t(random.bits(i) & 0x83ff) | 0x2000 |
-                        uint16_t(random.bits(i) >> 20 & 0x0c00);
-        std::memcpy(bytes.data() + i * 2, &bits, 2);
-        value = fromHalf(bits);
-      } else {
-        std::memcpy(bytes.data() + i * 4, &value, 4);
-      }
-      values[i] = value;
-    });
-  }
-};
 
 /// A linear layer that has been launched in all ways.
 struct Layer {
@@ -50,29 +15,6 @@ struct Layer {
   bool resultF32;
   std::string tile16, tile64;
 };
-
-/// x times the transposed \p weight for the first \p rows rows.
-std::vector<double> multiply(const std::vector<Bf16> &x,
-                             const std::vector<float> &weight, int64_t rows,
-                             int64_t outputs, int64_t columns) {
-  std::vector<float> numbers = toFloats(x);
-  std::vector<double> y(rows * outputs);
-  parallelFor(outputs, [&](int64_t output) {
-    const float *w = weight.data() + output * columns;
-    for (int64_t row = 0; row < rows; ++row) {
-      const float *from = numbers.data() + row * columns;
-      double sums[4] = {};
-      int64_t k = 0;
-      for (; k + 4 <= columns; k += 4)
-        for (int64_t i = 0; i < 4; ++i)
-          sums[i] += double(from[k + i]) * w[k + i];
-      for (; k < columns; ++k)
-        sums[0] += double(from[k]) * w[k];
-      y[row * outputs + output] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-    }
-  });
-  return y;
-}
 
 template <typename T> float toFloat(T value) {
   if constexpr (sizeof(T) == 2)
@@ -94,7 +36,8 @@ void checkLayer(Run &run, const Layer &layer,
   Array<Bf16> input(run, x);
   double limit = sizeof(T) == 2 ? 4e-3 : 2e-5;
 
-  std::vector<T> reference;
+  // Of the kernel that has run last: tiles of rows sum in orders of their own.
+  std::vector<T> reference, ofFew;
   auto check = [&](const std::string &kernel, int tensorRows, int live,
                    bool timed) {
     Array<T> output(run, tensorRows * layer.outputs);
@@ -129,6 +72,7 @@ void checkLayer(Run &run, const Layer &layer,
   check(layer.tile16, 1, 1, false);
   check(layer.tile16, 16, 7, false);
   check(layer.tile16, 16, 16, true);
+  std::swap(reference, ofFew);
   if (!isLarge) {
     check(layer.tile64, 64, 50, false);
     check(layer.tile64, 64, 64, true);
@@ -143,8 +87,8 @@ void checkLayer(Run &run, const Layer &layer,
     Array<T> output(run, layer.outputs);
     run.launch(layer.tile16, {&one, &weightMemory, &output}, 1);
     run.same(layer.title + ", row 13 alone", output.values(),
-             std::vector<T>(reference.begin() + row * layer.outputs,
-                            reference.begin() + (row + 1) * layer.outputs));
+             std::vector<T>(ofFew.begin() + row * layer.outputs,
+                            ofFew.begin() + (row + 1) * layer.outputs));
     // Blocks that add slices never get in each other's way.
     bool equal = true;
     std::vector<T> first = output.values();
@@ -195,22 +139,8 @@ void addQuantLinear(Suite &suite, int64_t outputs, int64_t columns,
                      ", scale = " + scale.name,
                  outputs, columns, resultF32);
   suite.check([=](Run &run) {
-    std::vector<uint8_t> codes(outputs * columns);
-    Random random(5);
-    parallelFor(outputs * columns, [&](int64_t i) {
-      codes[i] = uint8_t(random.bits(i) >> 7 & ((1 << bits) - 1));
-    });
-    int64_t groups = columns / group;
-    Numbers scales(scale, outputs * groups, 6, 0.02f);
-    std::vector<float> weight(outputs * columns);
-    parallelFor(outputs, [&](int64_t output) {
-      for (int64_t k = 0; k < columns; ++k)
-        weight[output * columns + k] =
-            float(codes[output * columns + k] - (1 << (bits - 1))) *
-            scales.values[output * groups + k / group];
-    });
-    Fragments sizes = {outputs, columns, bits, group, scale.width};
-    check(run, layer, packFragments(sizes, codes, scales.bytes), weight, false);
+    Weight weight = makeCodes(outputs, columns, bits, group, scale, 5);
+    check(run, layer, weight.packed, weight.values, false);
   });
 }
 
@@ -222,10 +152,8 @@ void addLinear(Suite &suite, int64_t outputs, int64_t columns,
   Layer layer = addKernels(suite, "linear", title, "element = " + element.name,
                            outputs, columns, resultF32);
   suite.check([=](Run &run) {
-    Numbers weight(element, outputs * columns, 7, 0.05f);
-    check(run, layer,
-          packRows(weight.bytes.data(), outputs, columns, element.width),
-          weight.values, isLarge);
+    Weight weight = makeDense(outputs, columns, element, 7);
+    check(run, layer, weight.packed, weight.values, isLarge);
   });
 }
 

@@ -112,6 +112,37 @@ const LoadedKernel &Run::load(const std::string &name) {
   return kernel;
 }
 
+void Run::enqueue(const std::string &name, std::vector<DevicePointer> operands,
+                  int rows, void *stream, bool isProgrammatic) {
+  const LoadedKernel &kernel = load(name);
+  // No live rows: all are.
+  operands.push_back(0);
+  start(kernel, name, operands, rows, stream, isProgrammatic);
+}
+
+void Run::start(const LoadedKernel &kernel, const std::string &name,
+                std::vector<DevicePointer> &pointers, int rows, void *stream,
+                bool isProgrammatic) {
+  std::vector<void *> parameters;
+  for (DevicePointer &pointer : pointers)
+    parameters.push_back(&pointer);
+  DevicePointer scratch = kernel.scratch;
+  parameters.push_back(&rows);
+  parameters.push_back(&scratch);
+  // PROGRAMMATIC_STREAM_SERIALIZATION.
+  Driver::LaunchAttribute attribute = {6, 0, {1}};
+  Driver::LaunchConfig config = {{},     {kernel.block, 1, 1}, kernel.shared,
+                                 stream, &attribute,           isProgrammatic};
+  for (int i = 0; i < 3; ++i) {
+    auto [fixed, perRow, divisor] = kernel.grid[i];
+    config.grid[i] = unsigned(
+        perRow ? fixed * ((perRow * rows + divisor - 1) / divisor) : fixed);
+  }
+  driver.expect(driver.launchKernelEx(&config, kernel.function,
+                                      parameters.data(), nullptr),
+                ("cuLaunchKernelEx of " + name).c_str());
+}
+
 void Run::launch(const std::string &name,
                  const std::vector<const Memory *> &operands, int rows,
                  const Memory *live) {
@@ -121,22 +152,7 @@ void Run::launch(const std::string &name,
     pointers.push_back(operand->get());
   pointers.push_back(live ? live->get() : 0);
   last = [this, &kernel, pointers, rows, name]() mutable {
-    std::vector<void *> parameters;
-    for (DevicePointer &pointer : pointers)
-      parameters.push_back(&pointer);
-    DevicePointer scratch = kernel.scratch;
-    parameters.push_back(&rows);
-    parameters.push_back(&scratch);
-    unsigned grid[3];
-    for (int i = 0; i < 3; ++i) {
-      auto [fixed, perRow, divisor] = kernel.grid[i];
-      grid[i] = unsigned(
-          perRow ? fixed * ((perRow * rows + divisor - 1) / divisor) : fixed);
-    }
-    driver.expect(driver.launchKernel(
-                      kernel.function, grid[0], grid[1], grid[2], kernel.block,
-                      1, 1, kernel.shared, nullptr, parameters.data(), nullptr),
-                  ("cuLaunchKernel of " + name).c_str());
+    start(kernel, name, pointers, rows, nullptr, false);
   };
   last();
   driver.expect(driver.contextSynchronize(), ("running " + name).c_str());

@@ -84,6 +84,11 @@ public:
               const std::vector<const Memory *> &operands, int rows,
               const Memory *live = nullptr);
 
+  /// Adds a launch of \p kernel to \p stream, of operands wherever they are.
+  /// \p isProgrammatic: the launch in front need not have ended.
+  void enqueue(const std::string &kernel, std::vector<DevicePointer> operands,
+               int rows, void *stream, bool isProgrammatic);
+
   /// Microseconds that a launch like the last one takes, the mean of some.
   double time();
 
@@ -119,6 +124,9 @@ public:
 
 private:
   const LoadedKernel &load(const std::string &name);
+  void start(const LoadedKernel &kernel, const std::string &name,
+             std::vector<DevicePointer> &pointers, int rows, void *stream,
+             bool isProgrammatic);
 
   std::string kind;
   std::map<std::string, LoadedKernel> kernels;

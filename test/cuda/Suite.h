@@ -47,6 +47,7 @@ void addRowChecks(Suite &suite);
 void addAttentionChecks(Suite &suite);
 void addDeltaChecks(Suite &suite);
 void addTokenChecks(Suite &suite);
+void addFusedChecks(Suite &suite);
 
 inline Suite makeSuite() {
   Suite suite;
@@ -55,6 +56,7 @@ inline Suite makeSuite() {
   addLinearChecks(suite);
   addAttentionChecks(suite);
   addDeltaChecks(suite);
+  addFusedChecks(suite);
   return suite;
 }
 

@@ -130,6 +130,22 @@ __device__ inline f32 loadShared(const f32 *from) {
   return result;
 }
 
+/// Returns when all that earlier kernels of the stream have written is there.
+/// A launch may let this kernel begin before that; where it does not, and
+/// before sm_90, there is nothing to wait for.
+__device__ inline void waitForEarlierKernels() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/// Says that the next kernel may begin, if its launch allows that.
+__device__ inline void letNextKernelBegin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
 //===----------------------------------------------------------------------===//
 // Sums
 //===----------------------------------------------------------------------===//

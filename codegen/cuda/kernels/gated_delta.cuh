@@ -40,6 +40,13 @@
 
 namespace tandem {
 
+/// -exp(log rate) softplus(x + bias).
+__device__ inline f32 decayOf(f32 x, f32 logRate, f32 bias) {
+  f32 step = x + bias;
+  f32 softplus = step > 20.0f ? step : log1pf(expf(step));
+  return -(expf(logRate) * softplus);
+}
+
 template <typename C, typename T>
 __device__ void deltaGate(const T *x, const f32 *logRate, const f32 *bias,
                           f32 *y, const i32 *live, i32 rows) {
@@ -47,9 +54,7 @@ __device__ void deltaGate(const T *x, const f32 *logRate, const f32 *bias,
   if (place >= u64(liveRows(live, rows)) * C::columns)
     return;
   i32 column = place % C::columns;
-  f32 step = toFloat(x[place]) + bias[column];
-  f32 softplus = step > 20.0f ? step : log1pf(expf(step));
-  y[place] = -(expf(logRate[column]) * softplus);
+  y[place] = decayOf(toFloat(x[place]), logRate[column], bias[column]);
 }
 
 /// Where the parts of a cache begin.

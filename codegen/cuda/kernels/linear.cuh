@@ -2,27 +2,29 @@
 //
 //   y[r, n] = sum_k x[r, k] * w[n, k]
 //
-// x [rows, columns] bf16, w #plan.rows -> y [rows, outputs].
+// x [rows, columns] bf16, w #plan.rows; what stands around the product is in
+// layer.cuh.
 //
-// The weight lies row after row, rows filled up to 16 bytes. A block computes
-// 128 outputs of `tokens` tokens over one slice of the columns; per stage 128
-// bytes of every row:
+// The weight lies row after row, rows filled up to 16 bytes. A unit is 128
+// bytes of each of 16 rows, in shared memory with 16 bytes of gap:
 //
-//   stage   [128 rows: 128 bytes + 16 of gap] [x: tokens x (columns + 8) bf16]
+//   unit   [row 0: 128 bytes + 16] [row 1] .. [row 15]
 //
 // Tensor cores multiply bf16. A weight of another type is the exact sum of bf16
 // numbers, each multiplied on its own: f16 of two, f32 of three.
 //
-// Floor: the weight, once for every `tokens` rows.
+// Kernels: few_rows.cuh up to 16 rows at a time, many_rows.cuh beyond.
 //
-// Grid: blocks of 128 outputs, slices, blocks of tokens. Called by linear.
+// Floor: the weight.
+//
+// Called by linear and fused_linear.
 //
 //===----------------------------------------------------------------------===//
 
 #pragma once
 
-#include "mma.cuh"
-#include "outputs.cuh"
+#include "few_rows.cuh"
+#include "many_rows.cuh"
 
 namespace tandem {
 
@@ -41,55 +43,48 @@ __device__ void splitParts(u32 (&parts)[Parts], f32 low, f32 high) {
   }
 }
 
-template <typename C> struct Linear {
+/// Units of a dense weight.
+template <typename C> struct DenseUnits {
   using Element = typename C::Element;
-  static constexpr i32 tiles = C::tokens / 8;
-  /// Columns of a stage, and what a row of the weight takes in memory.
-  static constexpr i32 stageColumns = 128 / sizeof(Element);
+  static constexpr i32 steps = 128 / i32(sizeof(Element)) / 16;
+  static constexpr i32 units = ceilDiv(C::columns, steps * 16);
+  /// What a row takes in memory, and what one of a unit does in shared memory.
   static constexpr i32 rowElements =
       roundUp(C::columns, 16 / i32(sizeof(Element)));
-  static constexpr i32 stages = ceilDiv(C::columns, stageColumns);
-
   static constexpr i32 rowBytes = 128 + 16;
-  static constexpr i32 stride = stageColumns + 8;
-  static constexpr i32 weightBytes = kLinearOutputs * rowBytes;
-  static constexpr i32 stageBytes =
-      weightBytes + C::tokens * stride * i32(sizeof(bf16));
-  /// Dynamic shared memory of a block.
-  static constexpr i32 sharedBytes = C::stages * stageBytes;
+  static constexpr i32 bytes = 16 * rowBytes;
+  static constexpr bool isDense = true;
 
-  const bf16 *x;
-  const Element *weight;
-  u8 *shared;
-  i32 firstToken, live;
+  /// Column \p inStep of step \p step of the layer; -1 where there is none.
+  __device__ static i32 column(i32 step, i32 inStep) {
+    i32 k = step * 16 + inStep;
+    return k < C::columns ? k : -1;
+  }
 
-  /// Starts the copies of the columns of stage \p index to stage \p stage.
-  __device__ void fetch(i32 index, i32 stage) const {
-    u8 *to = shared + stage * stageBytes;
-    i32 column = index * stageColumns;
-    constexpr i32 pieces = kLinearOutputs * 8;
+  /// Bytes from one unit to the next, and where those of tile \p tile begin.
+  static constexpr i32 unitStride = 128;
+  __device__ static const u8 *tileOf(const u8 *weight, i32 tile) {
+    return weight + u64(tile) * (16 * rowElements * i32(sizeof(Element)));
+  }
+
+  /// Starts the copies of unit \p unit of tile \p tile, which is at \p from, by
+  /// a warp. Outputs from \p width on and columns behind the last are zeros.
+  __device__ static void fetch(const u8 *from, i32 width, i32 tile, i32 unit,
+                               u8 *to) {
+    constexpr i32 ofRow = rowElements * i32(sizeof(Element));
 #pragma unroll
-    for (i32 first = 0; first < pieces; first += kLinearThreads) {
-      i32 piece = first + threadIdx.x, row = piece / 8;
-      i32 at = column + piece % 8 * (16 / i32(sizeof(Element)));
-      i32 output = blockIdx.x * kLinearOutputs + row;
-      bool exists = output < C::outputs && at < rowElements;
-      copyAsync(to + row * rowBytes + piece % 8 * 16,
-                exists ? weight + u64(output) * rowElements + at : weight,
-                exists);
+    for (i32 first = 0; first < 16 * 8; first += kWarp) {
+      i32 piece = first + threadIdx.x % kWarp, row = piece / 8;
+      i32 inRow = piece % 8 * 16;
+      bool exists = tile * 16 + row < width && unit * 128 + inRow < ofRow;
+      copyAsync(to + row * rowBytes + inRow,
+                exists ? from + row * ofRow + inRow : from, exists);
     }
-    copyTile<C::tokens, stageColumns, stride, kLinearThreads,
-             C::columns % 8 == 0>(
-        reinterpret_cast<bf16 *>(to + weightBytes), C::columns - column,
-        [&](i32 row) -> const bf16 * {
-          i32 token = firstToken + row;
-          return token < live ? x + u64(token) * C::columns + column : nullptr;
-        });
   }
 
   /// A of columns \p k .. \p k + 15, in parts.
-  __device__ static void loadWeight(u32 (&a)[kParts<Element>][4],
-                                    const u8 *rows, i32 k) {
+  __device__ static void expand(u32 (&a)[kParts<Element>][4], const u8 *rows,
+                                i32 k) {
     constexpr i32 parts = kParts<Element>;
     if constexpr (parts == 1) {
       loadA(a[0], reinterpret_cast<const bf16 *>(rows), rowBytes / 2, k);
@@ -109,18 +104,18 @@ template <typename C> struct Linear {
     }
   }
 
-  __device__ void addStage(f32 (&sums)[tiles][4], i32 stage) const {
-    const u8 *from = shared + stage * stageBytes;
-    const bf16 *tokens = reinterpret_cast<const bf16 *>(from + weightBytes);
-    const u8 *rows = from + threadIdx.x / kWarp * 16 * rowBytes;
+  /// Adds the unit at \p from to \p sums. \p load(b, step, j) gives B of a
+  /// step of the unit for the tokens of sums[j] and sums[j + 1].
+  template <i32 Tiles, typename Load>
+  __device__ static void add(f32 (&sums)[Tiles][4], const u8 *from, Load load) {
 #pragma unroll
-    for (i32 k = 0; k < stageColumns; k += 16) {
+    for (i32 step = 0; step < steps; ++step) {
       u32 a[kParts<Element>][4];
-      loadWeight(a, rows, k);
+      expand(a, from, step * 16);
 #pragma unroll
-      for (i32 j = 0; j < tiles; j += 2) {
+      for (i32 j = 0; j < Tiles; j += 2) {
         u32 b[4];
-        loadB(b, tokens + j * 8 * stride, stride, k);
+        load(b, step, j);
 #pragma unroll
         for (i32 part = 0; part < kParts<Element>; ++part) {
           multiply(sums[j], a[part], b[0], b[1]);
@@ -129,48 +124,17 @@ template <typename C> struct Linear {
       }
     }
   }
-
-  /// Sums of the stages [begin, end).
-  __device__ void addStages(f32 (&sums)[tiles][4], i32 begin, i32 end) const {
-#pragma unroll
-    for (i32 i = 0; i < C::stages - 1; ++i) {
-      if (begin + i < end)
-        fetch(begin + i, i);
-      commitCopies();
-    }
-    i32 stage = 0;
-    for (i32 index = begin; index < end; ++index) {
-      waitForCopies<C::stages - 2>();
-      __syncthreads();
-      // The stage that everybody has just left.
-      i32 ahead = index + C::stages - 1;
-      if (ahead < end)
-        fetch(ahead, stage == 0 ? C::stages - 1 : stage - 1);
-      commitCopies();
-      addStage(sums, stage);
-      stage = stage + 1 == C::stages ? 0 : stage + 1;
-    }
-    waitForCopies<0>();
-  }
 };
 
 template <typename C>
-__device__ void linear(const bf16 *x, const typename C::Element *weight,
-                       typename C::Result *y, const i32 *live, i32 rows,
-                       f32 *scratch, u32 *tickets) {
-  extern __shared__ __align__(128) u8 shared[];
-  using Layer = Linear<C>;
-  i32 count = liveRows(live, rows);
-  i32 firstToken = blockIdx.z * C::tokens;
-  if (firstToken >= count)
-    return;
-  Layer layer = {x, weight, shared, firstToken, count};
-  f32 sums[Layer::tiles][4] = {};
-  i32 slice = blockIdx.y;
-  layer.addStages(sums, slice * Layer::stages / C::slices,
-                  (slice + 1) * Layer::stages / C::slices);
-  if (addSlices<C::slices>(sums, scratch, tickets))
-    writeOutputs<C::outputs>(sums, y, firstToken, count);
+__device__ void linear(const Layer<C> &layer, const i32 *live, i32 rows,
+                       u8 *scratch) {
+  if constexpr (C::tokens > 16) {
+    manyRows<C, DenseUnits<C>>(layer, live, rows, scratch);
+  } else {
+    LayerSink<C> sink;
+    fewRows<C, DenseUnits<C>>(layer, live, rows, scratch, sink);
+  }
 }
 
 } // namespace tandem

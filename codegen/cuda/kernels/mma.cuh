@@ -31,6 +31,17 @@ __device__ inline void multiply(f32 (&c)[4], const u32 (&a)[4], u32 b0,
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+/// c = a * b.
+__device__ inline void multiplyFirst(f32 (&c)[4], const u32 (&a)[4], u32 b0,
+                                     u32 b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+               "{%10, %10, %10, %10};"
+               : "=f"(c[0]), "=f"(c[1]), "=f"(c[2]), "=f"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1),
+                 "f"(0.0f));
+}
+
 __device__ inline u32 sharedAddress(const void *pointer) {
   return static_cast<u32>(__cvta_generic_to_shared(pointer));
 }

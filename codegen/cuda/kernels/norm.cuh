@@ -9,8 +9,15 @@
 //   l2_norm          y = x / sqrt(sum(x^2) + eps)
 //
 // x, gate, y [rows, columns], w f32 [dim]. Everything between load and store is
-// f32. A run is summed by one warp, or by a block when it is long: every thread
-// its packs in order, then across threads as sumBlock says.
+// f32. Squares of a head's run are summed by a warp: every lane its packs in
+// order, then across lanes. A run that is a row is summed by a block, in the
+// order that a linear layer that normalizes its own input sums in too: spans
+// of 128 columns, four lanes a span,
+//
+//   columns   0..7   8..15  16..23  24..31  32..39 ..
+//   lane      0      1      2       3       0      ..
+//
+// each its columns in order, then across the four, then spans in order.
 //
 // Floor: two (gated: three) times rows * columns numbers. The second read of x
 // comes from the cache.
@@ -21,13 +28,64 @@
 
 #pragma once
 
-#include "common.cuh"
+#include "elementwise.cuh"
 
 namespace tandem {
 
-__device__ inline f32 silu(f32 x) { return x / (1.0f + expf(-x)); }
-
 enum class Norm { Rms, GatedRms, L2 };
+
+/// Columns that are summed on their own.
+constexpr i32 kNormSpan = 128;
+
+/// Sum of the squares of what lane \p lane of four has of span \p span of \p
+/// row.
+template <i32 Columns, typename T>
+__device__ f32 laneSquares(const T *row, i32 span, i32 lane) {
+  constexpr i32 most = packSize<T>(Columns), pack = most < 8 ? most : 8;
+  f32 sum = 0;
+#pragma unroll
+  for (i32 block = 0; block < kNormSpan; block += 32)
+#pragma unroll
+    for (i32 i = 0; i < 8; i += pack) {
+      i32 column = span * kNormSpan + block + lane * 8 + i;
+      if (Columns % kNormSpan != 0 && column >= Columns)
+        break;
+      auto values = loadPack<pack>(row + column);
+#pragma unroll
+      for (i32 j = 0; j < pack; ++j)
+        sum = fma(toFloat(values.at[j]), toFloat(values.at[j]), sum);
+    }
+  return sum;
+}
+
+/// Sum of \p Spans sums that lie \p stride numbers apart.
+template <i32 Spans> __device__ f32 addSpans(const f32 *sums, i32 stride) {
+  f32 sum = sums[0];
+  for (i32 span = 1; span < Spans; ++span)
+    sum += sums[span * stride];
+  return sum;
+}
+
+/// What a row with the sum of squares \p squares is multiplied by.
+template <typename C> __device__ f32 normFactor(f32 squares) {
+  return 1.0f / sqrtf(squares / f32(C::columns) + C::eps);
+}
+
+/// The same of the row that \p row points to, in all threads of a block.
+template <typename C, typename T> __device__ f32 rowFactor(const T *row) {
+  constexpr i32 spans = ceilDiv(C::columns, kNormSpan);
+  __shared__ f32 squares[spans];
+  for (i32 span = threadIdx.x / 4; span < roundUp(spans, 8);
+       span += C::threads / 4) {
+    f32 sum = span < spans ? laneSquares<C::columns>(row, span, threadIdx.x % 4)
+                           : 0.0f;
+    sum = sumLanes<4>(sum);
+    if (threadIdx.x % 4 == 0 && span < spans)
+      squares[span] = sum;
+  }
+  __syncthreads();
+  return normFactor<C>(addSpans<spans>(squares, 1));
+}
 
 template <typename C, Norm Kind, typename T>
 __device__ void normalize(const T *x, const T *gate, const f32 *weight, T *y,
@@ -44,20 +102,25 @@ __device__ void normalize(const T *x, const T *gate, const f32 *weight, T *y,
   i32 first = threadIdx.x % C::threadsPerRun * pack;
   constexpr i32 step = C::threadsPerRun * pack;
 
-  f32 squares = 0;
-  for (i32 column = first; column < C::dim; column += step) {
-    auto values = loadPack<pack>(x + base + column);
+  f32 factor;
+  if constexpr (Kind == Norm::Rms && C::columns == C::dim) {
+    factor = rowFactor<C>(x + base);
+  } else {
+    f32 squares = 0;
+    for (i32 column = first; column < C::dim; column += step) {
+      auto values = loadPack<pack>(x + base + column);
 #pragma unroll
-    for (i32 i = 0; i < pack; ++i)
-      squares = fma(toFloat(values.at[i]), toFloat(values.at[i]), squares);
+      for (i32 i = 0; i < pack; ++i)
+        squares = fma(toFloat(values.at[i]), toFloat(values.at[i]), squares);
+    }
+    if constexpr (C::threadsPerRun == kWarp)
+      squares = sumLanes(squares);
+    else
+      squares = sumBlock<C::threadsPerRun>(squares);
+    if constexpr (Kind != Norm::L2)
+      squares /= f32(C::dim);
+    factor = 1.0f / sqrtf(squares + C::eps);
   }
-  if constexpr (C::threadsPerRun == kWarp)
-    squares = sumLanes(squares);
-  else
-    squares = sumBlock<C::threadsPerRun>(squares);
-  if constexpr (Kind != Norm::L2)
-    squares /= f32(C::dim);
-  f32 factor = 1.0f / sqrtf(squares + C::eps);
 
   for (i32 column = first; column < C::dim; column += step) {
     auto values = loadPack<pack>(x + base + column);
@@ -70,7 +133,7 @@ __device__ void normalize(const T *x, const T *gate, const f32 *weight, T *y,
       if constexpr (Kind == Norm::Rms)
         value *= weight[column + i] + C::offset;
       if constexpr (Kind == Norm::GatedRms)
-        value = value * weight[column + i] * silu(toFloat(gates.at[i]));
+        value = value * weight[column + i] * Silu::apply(toFloat(gates.at[i]));
       values.at[i] = fromFloat<T>(value);
     }
     storePack(y + base + column, values);

@@ -1,4 +1,4 @@
-//===- outputs.cuh - What linear layers do with their sums ----------------===//
+//===- outputs.cuh - Sums of slices ---------------------------------------===//
 //
 // A block computes 128 outputs of `tokens` tokens: warp w the outputs
 // 16 w .. 16 w + 15, in the fragments that mma.cuh draws as C, one for every 8
@@ -16,7 +16,7 @@
 //
 // Floor: slices * outputs * tokens * 4 bytes, written and read once, in the L2.
 //
-// Used by linear and quant_linear.
+// Used by many_rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -57,23 +57,6 @@ __device__ bool addSlices(f32 (&sums)[Tiles][4], f32 *scratch, u32 *tickets) {
       sums[j][i] = sum;
     }
   return true;
-}
-
-/// Writes \p sums to \p y [rows, Outputs] for the tokens before \p live.
-template <i32 Outputs, typename Result, i32 Tiles>
-__device__ void writeOutputs(const f32 (&sums)[Tiles][4], Result *y,
-                             i32 firstToken, i32 live) {
-  i32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4;
-  i32 output = blockIdx.x * kLinearOutputs + threadIdx.x / kWarp * 16 + g;
-#pragma unroll
-  for (i32 j = 0; j < Tiles; ++j)
-#pragma unroll
-    for (i32 i = 0; i < 4; ++i) {
-      i32 token = firstToken + j * 8 + 2 * t + i % 2;
-      i32 place = output + i / 2 * 8;
-      if (token < live && place < Outputs)
-        y[u64(token) * Outputs + place] = fromFloat<Result>(sums[j][i]);
-    }
 }
 
 } // namespace tandem

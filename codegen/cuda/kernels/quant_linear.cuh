@@ -2,7 +2,8 @@
 //
 //   y[r, n] = sum_k x[r, k] * code[n, k] * scale[n, k / group]
 //
-// x [rows, columns] bf16, w #plan.fragment_codes -> y [rows, outputs].
+// x [rows, columns] bf16, w #plan.fragment_codes; what stands around the
+// product is in layer.cuh.
 //
 // The weight comes as the tensor cores want it (the drawing is at
 // #plan.fragment_codes): tiles of 16 outputs, each one stream of units of
@@ -17,23 +18,18 @@
 // 128 + code + 8, less 136. A group is summed by tensor cores, then times its
 // scale added to the output in f32: scales are never rounded into weights.
 //
-// A block: 8 warps of 16 outputs, `tokens` tokens, one slice of the units. A
-// ring of `stages` units in shared memory, filled by asynchronous copies:
+// Kernels: few_rows.cuh up to 16 rows at a time, many_rows.cuh beyond.
 //
-//   stage   [warp 0: unit] .. [warp 7: unit] [x: tokens x (16 steps + 8) bf16]
+// Floor: the weight, bits / 8 + 2 / group bytes a code.
 //
-// Floor: the weight (bits / 8 + 2 / group bytes a code) for every `tokens`
-// rows. x is read once for every 128 outputs, from the L2.
-//
-// Grid: blocks of 128 outputs, slices, blocks of tokens. Called by
-// quant_linear.
+// Called by quant_linear and fused_quant_linear.
 //
 //===----------------------------------------------------------------------===//
 
 #pragma once
 
-#include "mma.cuh"
-#include "outputs.cuh"
+#include "few_rows.cuh"
+#include "many_rows.cuh"
 
 namespace tandem {
 
@@ -89,67 +85,30 @@ template <typename C> struct UnitLayout {
   static constexpr bool isDense = C::group % 16 == 0;
 };
 
-template <typename C> struct QuantLinear {
-  using Unit = UnitLayout<C>;
-  static constexpr i32 warps = kLinearThreads / kWarp;
-  static constexpr i32 tiles = C::tokens / 8;
-  static constexpr i32 unitColumns = Unit::steps * 16;
-  static constexpr i32 stride = unitColumns + 8;
-  static constexpr i32 weightBytes = warps * Unit::bytes;
-  static constexpr i32 stageBytes =
-      weightBytes + C::tokens * stride * i32(sizeof(bf16));
-  /// Dynamic shared memory of a block.
-  static constexpr i32 sharedBytes = C::stages * stageBytes;
+/// Units of a weight of codes.
+template <typename C> struct QuantUnits : UnitLayout<C> {
+  using Layout = UnitLayout<C>;
 
-  const bf16 *x;
-  const u8 *weight;
-  u8 *shared;
-  i32 firstToken, live;
-
-  __device__ i32 tile() const {
-    return blockIdx.x * warps + threadIdx.x / kWarp;
+  /// Column \p inStep of step \p step of the layer; -1 where there is none.
+  __device__ static i32 column(i32 step, i32 inStep) {
+    i32 inGroup = step % Layout::groupSteps * 16 + inStep;
+    i32 k = step / Layout::groupSteps * C::group + inGroup;
+    return inGroup < C::group && k < C::columns ? k : -1;
   }
 
-  /// Starts the copies of unit \p unit to stage \p stage.
-  __device__ void fetch(i32 unit, i32 stage) const {
-    u8 *to = shared + stage * stageBytes;
-    i32 lane = threadIdx.x % kWarp;
-    if (tile() < ceilDiv(C::outputs, 16)) {
-      const u8 *from =
-          weight + (u64(tile()) * Unit::units + unit) * Unit::bytes;
-      u8 *mine = to + threadIdx.x / kWarp * Unit::bytes;
+  /// Bytes from one unit to the next, and where those of tile \p tile begin.
+  static constexpr i32 unitStride = Layout::bytes;
+  __device__ static const u8 *tileOf(const u8 *weight, i32 tile) {
+    return weight + u64(tile) * (Layout::units * Layout::bytes);
+  }
+
+  /// Starts the copies of the unit at \p from, by a warp.
+  __device__ static void fetch(const u8 *from, i32, i32, i32, u8 *to) {
 #pragma unroll
-      for (i32 first = 0; first < Unit::bytes; first += kWarp * 16) {
-        i32 offset = first + lane * 16;
-        if (Unit::bytes % (kWarp * 16) == 0 || offset < Unit::bytes)
-          copyAsync(mine + offset, from + offset);
-      }
-    }
-    fetchTokens(unit, reinterpret_cast<bf16 *>(to + weightBytes));
-  }
-
-  __device__ void fetchTokens(i32 unit, bf16 *to) const {
-    if constexpr (Unit::isDense) {
-      i32 first = unit * unitColumns;
-      copyTile<C::tokens, unitColumns, stride, kLinearThreads, true>(
-          to, C::columns - first, [&](i32 row) -> const bf16 * {
-            i32 token = firstToken + row;
-            return token < live ? x + u64(token) * C::columns + first : nullptr;
-          });
-    } else {
-      // Columns of steps that reach beyond their group are zeros.
-      for (i32 place = threadIdx.x; place < C::tokens * unitColumns;
-           place += kLinearThreads) {
-        i32 row = place / unitColumns, column = place % unitColumns;
-        i32 step = unit * Unit::steps + column / 16;
-        i32 inGroup = step % Unit::groupSteps * 16 + column % 16;
-        i32 k = step / Unit::groupSteps * C::group + inGroup;
-        i32 token = firstToken + row;
-        bf16 value = {0};
-        if (token < live && inGroup < C::group && k < C::columns)
-          value = x[u64(token) * C::columns + k];
-        to[row * stride + column] = value;
-      }
+    for (i32 first = 0; first < Layout::bytes; first += kWarp * 16) {
+      i32 offset = first + threadIdx.x % kWarp * 16;
+      if (first + kWarp * 16 <= Layout::bytes || offset < Layout::bytes)
+        copyAsync(to + offset, from + offset);
     }
   }
 
@@ -167,99 +126,71 @@ template <typename C> struct QuantLinear {
     }
   }
 
-  /// Adds the unit in stage \p stage to \p sums.
-  __device__ void addUnit(f32 (&sums)[tiles][4], i32 stage) const {
-    const u8 *from = shared + stage * stageBytes;
-    const bf16 *tokens = reinterpret_cast<const bf16 *>(from + weightBytes);
-    from += threadIdx.x / kWarp * Unit::bytes;
+  /// Adds the unit at \p from to \p sums. \p load(b, step, j) gives B of a
+  /// step of the unit for the tokens of sums[j] and sums[j + 1].
+  template <i32 Tiles, typename Load>
+  __device__ static void add(f32 (&sums)[Tiles][4], const u8 *from, Load load) {
     i32 lane = threadIdx.x % kWarp, g = lane / 4;
-
     // Of output g all groups, then of output g + 8.
-    auto scales = loadPack<Unit::groups>(
+    auto scales = loadPack<Layout::groups>(
         reinterpret_cast<const typename C::Scale *>(from) +
-        g * 2 * Unit::groups);
-    auto scales8 = loadPack<Unit::groups>(
+        g * 2 * Layout::groups);
+    auto scales8 = loadPack<Layout::groups>(
         reinterpret_cast<const typename C::Scale *>(from) +
-        (g * 2 + 1) * Unit::groups);
-    const u32 *words = reinterpret_cast<const u32 *>(from + Unit::scaleBytes) +
-                       lane * Unit::vector;
-    u32 held[Unit::words];
+        (g * 2 + 1) * Layout::groups);
+    const u32 *words =
+        reinterpret_cast<const u32 *>(from + Layout::scaleBytes) +
+        lane * Layout::vector;
+    u32 held[Layout::words];
 #pragma unroll
-    for (i32 i = 0; i < Unit::words / Unit::vector; ++i) {
-      auto part = loadPack<Unit::vector>(words + i * Unit::vector * kWarp);
+    for (i32 i = 0; i < Layout::words / Layout::vector; ++i) {
+      auto part = loadPack<Layout::vector>(words + i * Layout::vector * kWarp);
 #pragma unroll
-      for (i32 j = 0; j < Unit::vector; ++j)
-        held[i * Unit::vector + j] = part.at[j];
+      for (i32 j = 0; j < Layout::vector; ++j)
+        held[i * Layout::vector + j] = part.at[j];
     }
 
 #pragma unroll
-    for (i32 group = 0; group < Unit::groups; ++group) {
-      f32 parts[tiles][4] = {};
+    for (i32 group = 0; group < Layout::groups; ++group) {
+      f32 parts[Tiles][4];
 #pragma unroll
-      for (i32 i = 0; i < Unit::stepsPerGroup; ++i) {
-        i32 step = group * Unit::stepsPerGroup + i;
+      for (i32 i = 0; i < Layout::stepsPerGroup; ++i) {
+        i32 step = group * Layout::stepsPerGroup + i;
         u32 a[4];
         expand(a, held + step * (C::bits / 4));
 #pragma unroll
-        for (i32 j = 0; j < tiles; j += 2) {
+        for (i32 j = 0; j < Tiles; j += 2) {
           u32 b[4];
-          loadB(b, tokens + j * 8 * stride, stride, step * 16);
-          multiply(parts[j], a, b[0], b[1]);
-          multiply(parts[j + 1], a, b[2], b[3]);
+          load(b, step, j);
+          if (i == 0) {
+            multiplyFirst(parts[j], a, b[0], b[1]);
+            multiplyFirst(parts[j + 1], a, b[2], b[3]);
+          } else {
+            multiply(parts[j], a, b[0], b[1]);
+            multiply(parts[j + 1], a, b[2], b[3]);
+          }
         }
       }
       f32 scale = toFloat(scales.at[group]),
           scale8 = toFloat(scales8.at[group]);
 #pragma unroll
-      for (i32 j = 0; j < tiles; ++j)
+      for (i32 j = 0; j < Tiles; ++j)
 #pragma unroll
         for (i32 i = 0; i < 4; ++i)
           sums[j][i] = fma(i < 2 ? scale : scale8, parts[j][i], sums[j][i]);
     }
   }
-
-  /// Sums of the units [begin, end).
-  __device__ void addUnits(f32 (&sums)[tiles][4], i32 begin, i32 end) const {
-#pragma unroll
-    for (i32 i = 0; i < C::stages - 1; ++i) {
-      if (begin + i < end)
-        fetch(begin + i, i);
-      commitCopies();
-    }
-    i32 stage = 0;
-    for (i32 unit = begin; unit < end; ++unit) {
-      waitForCopies<C::stages - 2>();
-      __syncthreads();
-      // The stage that everybody has just left.
-      i32 ahead = unit + C::stages - 1;
-      if (ahead < end)
-        fetch(ahead, stage == 0 ? C::stages - 1 : stage - 1);
-      commitCopies();
-      addUnit(sums, stage);
-      stage = stage + 1 == C::stages ? 0 : stage + 1;
-    }
-    waitForCopies<0>();
-  }
 };
 
 template <typename C>
-__device__ void quantLinear(const bf16 *x, const u8 *weight,
-                            typename C::Result *y, const i32 *live, i32 rows,
-                            f32 *scratch, u32 *tickets) {
-  extern __shared__ __align__(128) u8 shared[];
-  using Layer = QuantLinear<C>;
-  i32 count = liveRows(live, rows);
-  i32 firstToken = blockIdx.z * C::tokens;
-  if (firstToken >= count)
-    return;
-  Layer layer = {x, weight, shared, firstToken, count};
-  f32 sums[Layer::tiles][4] = {};
-  constexpr i32 units = Layer::Unit::units;
-  i32 slice = blockIdx.y;
-  layer.addUnits(sums, slice * units / C::slices,
-                 (slice + 1) * units / C::slices);
-  if (addSlices<C::slices>(sums, scratch, tickets))
-    writeOutputs<C::outputs>(sums, y, firstToken, count);
+__device__ void quantLinear(const Layer<C> &layer, const i32 *live, i32 rows,
+                            u8 *scratch) {
+  if constexpr (C::tokens > 16) {
+    manyRows<C, QuantUnits<C>>(layer, live, rows, scratch);
+  } else {
+    LayerSink<C> sink;
+    fewRows<C, QuantUnits<C>>(layer, live, rows, scratch, sink);
+  }
 }
 
 } // namespace tandem

@@ -2,19 +2,22 @@
 //
 //   argmax         logits f32 [rows, columns] -> tokens [rows]: where the
 //                  largest number of a row stands first
+//   argmax_parts   logits f32, tokens i32 [rows, parts] -> tokens [rows]: the
+//                  token of the largest logit of a row, the first of equal ones
 //   mask_block     anchor -> [anchor, mask, mask, ..]
 //   unmask         block [size], logits f32 [size - 1, columns] -> block with
 //                  the `fill` surest of its masked slots filled
 //   concat_tokens  [left], [right] -> [left, right]
 //   accept         block, decided [rows], start -> accepted, anchor, next
 //                  start, context start; results may lie on operands
+//   last_position  start, count -> start + count - 1, or start without rows
 //
 // Tokens are i32. What is not a number is passed over.
 //
 // Floor: the logits, once (unmask: twice, the second time from the cache).
 //
-// Grid: argmax a block a row, unmask a block a slot, the others one block.
-// Called by the families of these names.
+// Grid: argmax and argmax_parts a block a row, unmask a block a slot, the
+// others one block. Called by the families of these names.
 //
 //===----------------------------------------------------------------------===//
 
@@ -79,6 +82,18 @@ __device__ void argmax(const f32 *logits, i32 *tokens, const i32 *live,
       findLargest<C::columns, C::threads>(logits + u64(row) * C::columns);
   if (threadIdx.x == 0)
     tokens[row] = best.column;
+}
+
+template <typename C>
+__device__ void argmaxParts(const f32 *logits, const i32 *tokens, i32 *result,
+                            const i32 *live, i32 rows) {
+  i32 row = blockIdx.x;
+  if (row >= liveRows(live, rows))
+    return;
+  u64 first = u64(row) * C::parts;
+  Largest best = findLargest<C::parts, C::threads>(logits + first);
+  if (threadIdx.x == 0)
+    result[row] = tokens[first + best.column];
 }
 
 template <typename C> __device__ void maskBlock(const i32 *anchor, i32 *block) {
@@ -151,6 +166,12 @@ __device__ inline void accept(const i32 *block, const i32 *decided,
     *anchor = decision;
   *nextStart = position + agreed;
   *contextStart = position;
+}
+
+__device__ inline void lastPosition(const i32 *start, const i32 *count,
+                                    i32 *result) {
+  if (threadIdx.x == 0)
+    *result = *start + max(*count - 1, 0);
 }
 
 } // namespace tandem

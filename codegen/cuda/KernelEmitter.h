@@ -1,0 +1,168 @@
+//===- KernelEmitter.h - Writes one CUDA kernel -----------------*- C++ -*-===//
+
+#ifndef TANDEM_CODEGEN_CUDA_KERNELEMITTER_H
+#define TANDEM_CODEGEN_CUDA_KERNELEMITTER_H
+
+#include "codegen/cpu/KernelSpec.h"
+#include "codegen/cuda/CudaEmitter.h"
+
+#include "llvm/ADT/Twine.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
+
+namespace tandem::codegen {
+
+/// Name of \p kind in common.cuh.
+llvm::StringRef getCudaTypeName(FloatKind kind);
+
+/// \p value as a literal that reads back as the same number.
+std::string getFloatLiteral(float value);
+
+/// Bytes of scratch in front of everything else, for \p count counters of
+/// blocks.
+inline int64_t getTicketBytes(int64_t count) {
+  return static_cast<int64_t>(llvm::alignTo(count * 4, 256));
+}
+
+/// Writes one kernel.
+class KernelEmitter {
+public:
+  KernelEmitter(const KernelSpec &spec, mlir::DictionaryAttr given,
+                const CudaTarget &target, int64_t maxRows)
+      : spec(spec), given(given), target(target), maxRows(maxRows) {
+    kernel.symbol = spec.symbol().str();
+    kernel.family = spec.family();
+  }
+
+  /// Appends the kernel to \p text.
+  llvm::Expected<CudaKernel> emit(std::string &text);
+
+private:
+  void emitFamily();
+  void emitEmbed();
+  void emitLayer();
+  void emitDeltaInputs();
+  void emitNorm();
+  void emitElementwise();
+  void emitSplit();
+  void emitConcatFeatures();
+  void emitRope();
+  void emitCacheAppend();
+  void emitAttention();
+  void emitShortConv();
+  void emitDelta();
+  void emitUnmask();
+
+  int64_t get(llvm::StringRef parameter) const {
+    return spec.getInt(parameter);
+  }
+  /// The type parameter \p name, \p otherwise when the plan does not say.
+  FloatKind getKind(llvm::StringRef name, FloatKind otherwise) const {
+    return given.contains(name) ? spec.getKind(name) : otherwise;
+  }
+  FloatKind activations() const {
+    return getKind("activations", FloatKind::F32);
+  }
+  std::string activationType() const {
+    return getCudaTypeName(activations()).str();
+  }
+  /// Numbers of the activations' type that are moved at once in rows of
+  /// \p columns; packSize() of common.cuh.
+  int64_t getPack(int64_t columns) const {
+    int64_t count = 16 / getByteWidth(activations());
+    while (columns % count != 0)
+      count /= 2;
+    return count;
+  }
+
+  void refuse(const llvm::Twine &message) {
+    if (!problem.empty())
+      return;
+    problem = ("kernel '" + spec.symbol() + "': " + message).str();
+  }
+  void expectBf16() {
+    if (activations() != FloatKind::BF16)
+      refuse("expects bf16 activations, but got " +
+             getCudaTypeName(activations()));
+  }
+  void expectF32() {
+    if (activations() != FloatKind::F32)
+      refuse("expects f32 activations, but got " +
+             getCudaTypeName(activations()));
+  }
+
+  // Lines of the struct.
+  void line(const llvm::Twine &text) { choices += ("  " + text + "\n").str(); }
+  void numbers(llvm::ArrayRef<std::pair<llvm::StringRef, int64_t>> values) {
+    std::string list;
+    for (auto [name, value] : values)
+      list += ((list.empty() ? "" : ", ") + name + " = " + llvm::Twine(value))
+                  .str();
+    line("static constexpr i32 " + list + ";");
+  }
+  void flag(llvm::StringRef name, bool value) {
+    line("static constexpr bool " + name + " = " + (value ? "true" : "false") +
+         ";");
+  }
+  void real(llvm::StringRef name, float value) {
+    line("static constexpr f32 " + name + " = " + getFloatLiteral(value) + ";");
+  }
+  void type(llvm::StringRef name, FloatKind kind) {
+    line("using " + name + " = " + getCudaTypeName(kind).str() + ";");
+  }
+
+  /// The operands, as `const bf16 *x`.
+  void operands(std::initializer_list<std::string> list) {
+    parameters.assign(list);
+  }
+  /// Adds a call of \p callee with \p arguments, and the choices in front of
+  /// \p templateArguments.
+  void call(const llvm::Twine &callee, const llvm::Twine &arguments,
+            const llvm::Twine &templateArguments = "") {
+    std::string more = templateArguments.str();
+    std::string choice = hasChoices() ? getStruct() : "";
+    if (!choice.empty() && !more.empty())
+      choice += ", ";
+    choice += more;
+    calls +=
+        ("  tandem::" + callee + (choice.empty() ? "" : "<" + choice + ">") +
+         "(" + arguments + ");\n")
+            .str();
+  }
+  bool hasChoices() const { return !choices.empty(); }
+  std::string getStruct() const { return kernel.symbol + "_choices"; }
+
+  // LinearEmitter.cpp
+  /// How the units of a layer lie.
+  struct Units {
+    /// Units of a tile, steps of 16 columns and bytes of one.
+    int64_t count, steps, bytes;
+    std::string name;
+  };
+  Units emitWeight();
+  void emitFewRows(const Units &units, int64_t tilesPerItem);
+  void emitManyRows(const Units &units, int64_t tokens);
+  /// Tiles of 16 outputs of all parts.
+  int64_t getTiles() const;
+  void perRow(int64_t perRow = 1, int64_t divisor = 1) {
+    kernel.grid.x = {1, perRow, divisor};
+  }
+
+  const KernelSpec &spec;
+  /// The parameters as the plan has them.
+  mlir::DictionaryAttr given;
+  const CudaTarget &target;
+  int64_t maxRows;
+  CudaKernel kernel;
+  std::string problem;
+
+  /// Outputs of the parts of a linear layer.
+  std::vector<int64_t> widths;
+  std::string choices, assertions, calls;
+  std::vector<std::string> parameters;
+};
+
+} // namespace tandem::codegen
+
+#endif // TANDEM_CODEGEN_CUDA_KERNELEMITTER_H

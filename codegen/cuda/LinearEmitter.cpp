@@ -1,0 +1,227 @@
+//===- LinearEmitter.cpp - Linear layers in CUDA --------------------------===//
+//
+// How a layer is cut: few_rows.cuh and many_rows.cuh draw it. How columns are
+// is part of the order of sums, so it follows from the shape of the weights (of
+// many_rows.cuh: and the architecture), never from the rows of a launch.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/cuda/KernelEmitter.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+using namespace tandem;
+using namespace tandem::codegen;
+using plan::KernelFamily;
+
+/// Outputs of a tile.
+static constexpr int64_t kTileOutputs = 16;
+/// Tokens up to which layers are few_rows.cuh's.
+static constexpr int64_t kFewRows = 16;
+
+int64_t KernelEmitter::getTiles() const {
+  int64_t tiles = 0;
+  for (int64_t width : widths)
+    tiles += static_cast<int64_t>(divideCeil(width, kTileOutputs));
+  return tiles;
+}
+
+//===----------------------------------------------------------------------===//
+// Up to 16 rows
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A cut of columns: few_rows.cuh.
+struct Cut {
+  int64_t slices, warps, unitsPerWarp;
+};
+} // namespace
+
+/// Cuts the columns of \p units units of \p steps steps: into the fewest slices
+/// whose warps have registers for their tokens. It depends on nothing else, so
+/// layers of the same columns sum in the same order, on all GPUs, fused or not.
+static Cut cutColumns(int64_t units, int64_t steps) {
+  // Steps of a warp, and warps of a block that leave it registers for them.
+  constexpr int64_t mostSteps = 16, mostWarps = 10, mostWarpsOfFewSteps = 12;
+  for (int64_t slices = 1;; ++slices) {
+    auto perSlice = static_cast<int64_t>(divideCeil(units, slices));
+    for (int64_t perWarp = 1; perWarp == 1 || perWarp * steps <= mostSteps;
+         ++perWarp) {
+      auto warps = static_cast<int64_t>(divideCeil(perSlice, perWarp));
+      if (warps <=
+          (perWarp * steps * 2 <= mostSteps ? mostWarpsOfFewSteps : mostWarps))
+        return {slices, warps, perWarp};
+    }
+  }
+}
+
+void KernelEmitter::emitFewRows(const Units &units, int64_t tilesPerItem) {
+  auto items = static_cast<int64_t>(divideCeil(getTiles(), tilesPerItem));
+  Cut cut = cutColumns(units.count, units.steps);
+  int64_t ranges =
+      std::clamp<int64_t>(target.processors / cut.slices, 1, items);
+  int64_t sumsBytes = 2 * cut.warps * 256 * 4;
+  int64_t stages = std::clamp<int64_t>(
+      (target.sharedLimit - sumsBytes) / (cut.warps * units.bytes), 2, 24);
+  int64_t rowBlocks = static_cast<int64_t>(divideCeil(maxRows, kFewRows));
+  int64_t ticketBytes = 0,
+          rangeTiles =
+              static_cast<int64_t>(divideCeil(items, ranges)) * tilesPerItem;
+  if (cut.slices > 1) {
+    ticketBytes = getTicketBytes(rowBlocks * ranges);
+    kernel.scratch =
+        ticketBytes + rowBlocks * ranges * cut.slices * rangeTiles * 256 * 4;
+  }
+  numbers({{"tokens", kFewRows},
+           {"slices", cut.slices},
+           {"warps", cut.warps},
+           {"unitsPerWarp", cut.unitsPerWarp},
+           {"stages", stages}});
+  numbers({{"rangeTiles", rangeTiles}, {"ticketBytes", ticketBytes}});
+  kernel.block = std::max<int64_t>(cut.warps, 8) * 32;
+  kernel.shared = sumsBytes + cut.warps * stages * units.bytes;
+  kernel.grid = {{ranges}, {cut.slices}, {1, 1, kFewRows}};
+  assertions += "static_assert(FewRows<" + getStruct() + ", " + units.name +
+                "<" + getStruct() +
+                ">>::sharedBytes == " + std::to_string(kernel.shared) + ");\n";
+}
+
+//===----------------------------------------------------------------------===//
+// More rows
+//===----------------------------------------------------------------------===//
+
+void KernelEmitter::emitManyRows(const Units &units, int64_t tokens) {
+  constexpr int64_t warps = 8, outputs = warps * kTileOutputs;
+  // What a block may use of all GPUs. More would leave room for fewer blocks.
+  constexpr int64_t sharedLimit = 98 * 1024;
+  auto blocks = static_cast<int64_t>(divideCeil(getTiles(), warps));
+  int64_t stageBytes =
+      warps * units.bytes + tokens * (units.steps * 16 + 8) * 2;
+  int64_t normBytes = 0;
+  if (spec.has("norm") && get("norm"))
+    normBytes = static_cast<int64_t>(
+        alignTo((divideCeil(get("columns"), 128) + 1) * tokens * 4, 128));
+  int64_t stages =
+      std::clamp<int64_t>((sharedLimit - normBytes) / stageBytes, 2, 5);
+  // A slice of less than two units costs more than it brings.
+  int64_t wanted = static_cast<int64_t>(divideCeil(target.processors, blocks));
+  int64_t slices =
+      std::clamp<int64_t>(std::min(wanted, units.count / 2), 1, 16);
+  int64_t tiles = blocks * static_cast<int64_t>(divideCeil(maxRows, tokens));
+  int64_t ticketBytes = 0;
+  if (slices > 1) {
+    ticketBytes = getTicketBytes(tiles);
+    kernel.scratch = ticketBytes + tiles * slices * tokens * outputs * 4;
+  }
+  numbers({{"tokens", tokens}, {"slices", slices}, {"stages", stages}});
+  numbers({{"ticketBytes", ticketBytes}});
+  kernel.block = warps * 32;
+  kernel.shared = normBytes + stages * stageBytes;
+  kernel.grid = {{blocks}, {slices}, {1, 1, tokens}};
+  assertions += "static_assert(ManyRows<" + getStruct() + ", " + units.name +
+                "<" + getStruct() +
+                ">>::sharedBytes == " + std::to_string(kernel.shared) + ");\n";
+}
+
+//===----------------------------------------------------------------------===//
+// All of them
+//===----------------------------------------------------------------------===//
+
+/// Says what the weight is, and how it lies.
+KernelEmitter::Units KernelEmitter::emitWeight() {
+  int64_t columns = get("columns");
+  if (!spec.has("bits")) {
+    FloatKind element = spec.getKind("element");
+    type("Element", element);
+    // 128 bytes of a row, in shared memory with 16 of gap.
+    int64_t steps = 128 / getByteWidth(element) / 16;
+    return {static_cast<int64_t>(divideCeil(columns, steps * 16)), steps,
+            kTileOutputs * (128 + 16), "DenseUnits"};
+  }
+  for (StringRef option : {"zero_points", "float_codes"})
+    if (spec.has(option) && get(option))
+      refuse(Twine("expects integer codes without zero points, but got ") +
+             option);
+  auto packing = plan::FragmentCodesAttr::get(
+      given.getContext(), widths.front(), columns, get("bits"), get("group"),
+      given.getAs<mlir::TypeAttr>("scale").getValue());
+  numbers({{"bits", get("bits")}, {"group", get("group")}});
+  type("Scale", spec.getKind("scale"));
+  return {packing.getUnits(), packing.getUnitSteps(), packing.getUnitBytes(),
+          "QuantUnits"};
+}
+
+void KernelEmitter::emitLayer() {
+  expectBf16();
+  bool isHead = kernel.family == KernelFamily::head_argmax;
+  bool isFused = spec.has("gated");
+  bool isGated = isFused && get("gated"), hasNorm = isFused && get("norm"),
+       hasResidual = isFused && get("residual");
+  if (isFused)
+    widths = spec.widths();
+  else
+    widths = {get("outputs")};
+  FloatKind result = isHead ? FloatKind::F32 : getKind("result", activations());
+  if (result != FloatKind::BF16 && (isGated || hasResidual))
+    refuse("expects bf16 results of a layer that is gated or has a residual");
+  auto parts = static_cast<int64_t>(widths.size());
+  int64_t results = isGated || isHead ? 1 : parts;
+
+  numbers({{"columns", get("columns")}, {"parts", parts}});
+  numbers({{"results", results}});
+  std::string width;
+  for (size_t part = 0; part + 1 < widths.size(); ++part)
+    width +=
+        ("part == " + Twine(part) + " ? " + Twine(widths[part]) + " : ").str();
+  line("__device__ static constexpr i32 width(i32 part) { return " + width +
+       Twine(widths.back()) + "; }");
+  flag("gated", isGated);
+  flag("hasNorm", hasNorm);
+  flag("hasResidual", hasResidual);
+  if (hasNorm) {
+    real("eps", spec.getFloat("eps"));
+    real("offset", spec.getFloat("offset"));
+  }
+  type("Result", result);
+
+  Units units = emitWeight();
+  int64_t tokens = given.contains("row_tile") ? get("row_tile") : kFewRows;
+  if (tokens <= kFewRows || isHead) {
+    // Tiles that must stay together; the sinks of few_rows.cuh and head.cuh.
+    emitFewRows(units, isHead ? 8 : isGated ? 2 : 1);
+  } else {
+    // With a scale for every step, 64 tokens take more registers than there
+    // are.
+    bool hasManyScales = spec.has("bits") && get("group") <= 16;
+    emitManyRows(units, hasManyScales ? std::min<int64_t>(tokens, 32) : tokens);
+  }
+
+  parameters.push_back("const bf16 *x");
+  std::string weights, outputs;
+  for (int64_t part = 0; part < parts; ++part) {
+    std::string name = "weight" + std::to_string(part);
+    parameters.push_back("const u8 *" + name);
+    weights += (part ? ", " : "") + name;
+  }
+  if (hasNorm)
+    parameters.push_back("const f32 *norm");
+  if (hasResidual)
+    parameters.push_back("const bf16 *residual");
+  for (int64_t part = 0; part < results && !isHead; ++part) {
+    std::string name = "y" + std::to_string(part);
+    parameters.push_back((getCudaTypeName(result) + " *" + name).str());
+    outputs += (part ? ", " : "") + name;
+  }
+  std::string layer = "{x, {" + weights + "}, " +
+                      (hasNorm ? "norm, " : "nullptr, ") +
+                      (hasResidual ? "residual, " : "nullptr, ") + "{" +
+                      (isHead ? "nullptr" : outputs) + "}, 0}";
+  if (isHead) {
+    parameters.push_back("f32 *logits");
+    parameters.push_back("i32 *tokens");
+    return call("headArgmax", layer + ", logits, tokens, live, rows, scratch");
+  }
+  call(spec.has("bits") ? "quantLinear" : "linear",
+       layer + ", live, rows, scratch");
+}
