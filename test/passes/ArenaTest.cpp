@@ -28,14 +28,15 @@ int64_t getLargestLiveSet(plan::ProgramOp program) {
   return largest;
 }
 
-/// Plans the pair in \p directory.
+/// Plans the pair in two folders; from configurations alone with a seed.
 void checkArena(const std::string &target, const std::string &drafter,
-                const PipelineOptions &pipeline) {
+                const PipelineOptions &pipeline, std::optional<uint64_t> seed) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   context.loadDialect<plan::PlanDialect>();
   models::ImportOptions options;
   options.targetDir = TANDEM_SOURCE_DIR "/" + target;
   options.drafterDir = TANDEM_SOURCE_DIR "/" + drafter;
+  options.syntheticSeed = seed;
   mlir::OwningOpRef<mlir::ModuleOp> module =
       llvm::cantFail(models::importPair(context, options));
   mlir::PassManager manager(&context);
@@ -56,12 +57,13 @@ void checkArena(const std::string &target, const std::string &drafter,
 }
 
 /// With all fusions and without any: buffers of all sizes.
-void checkArena(const std::string &target, const std::string &drafter) {
-  checkArena(target, drafter, {});
+void checkArena(const std::string &target, const std::string &drafter,
+                std::optional<uint64_t> seed = std::nullopt) {
+  checkArena(target, drafter, {}, seed);
   PipelineOptions unfused;
   for (llvm::StringRef pass : getOptionalPasses())
     unfused.disabledPasses.push_back(pass.str());
-  checkArena(target, drafter, unfused);
+  checkArena(target, drafter, unfused, seed);
 }
 
 TEST(ArenaTest, TinyPair) {
@@ -70,6 +72,12 @@ TEST(ArenaTest, TinyPair) {
 
 TEST(ArenaTest, DemoPair) {
   checkArena("models/demo/target", "models/demo/drafter");
+}
+
+// Of the size of a real one.
+TEST(ArenaTest, Qwen4B) {
+  checkArena("test/Inputs/qwen3.5-4b/target-w4a16",
+             "test/Inputs/qwen3.5-4b/drafter-w4a16", /*seed=*/1);
 }
 
 } // namespace

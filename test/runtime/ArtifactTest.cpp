@@ -5,9 +5,12 @@
 #include "test/runtime/TemporaryFolder.h"
 #include "test/runtime/TestArtifact.h"
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
 #include <functional>
 #include <gtest/gtest.h>
+#include <limits>
 #include <random>
 #include <unistd.h>
 
@@ -87,6 +90,22 @@ std::string problemAfter(ArtifactSpec spec,
                          const std::function<void(ArtifactSpec &)> &change) {
   change(spec);
   return problemOf(spec);
+}
+
+/// fullSpec() with two weights that are made behind the 256 bytes of the file.
+ArtifactSpec filledSpec() {
+  ArtifactSpec spec = fullSpec();
+  spec.filledBlobSize = 512;
+  // Ten records of two numbers and three bytes of codes, and 5 numbers.
+  spec.weights.push_back({"codes",
+                          {},
+                          artifact::Blob(256, 70),
+                          FillSpec{.numbers = 2, .codes = 3, .center = 3}});
+  spec.weights.push_back({"numbers",
+                          {},
+                          artifact::Blob(384, 20),
+                          FillSpec{.element = ElementType::f32}});
+  return spec;
 }
 
 LaunchSpec &firstLaunch(ArtifactSpec &spec) {
@@ -269,6 +288,106 @@ TEST(Artifact, RangesOfTablesAreChecked) {
               spec.arenaSize = uint64_t(1) << 60;
             }).find("memory of 1152921504606846976"),
             0u);
+}
+
+TEST(Artifact, WeightsAreMade) {
+  FileBytes file = filledSpec().write();
+  auto artifact = Artifact::view(file.bytes());
+  ASSERT_TRUE(artifact.isOk()) << artifact.status().message();
+  EXPECT_EQ(artifact->blobSection().size(), 512u);
+  EXPECT_TRUE(artifact->verifyBlobs().isOk());
+  const auto &weights = *artifact->root().weights();
+  auto codes = artifact->blob(*weights.Get(2)->data());
+  auto numbers = artifact->blob(*weights.Get(3)->data());
+  ASSERT_EQ(codes.size(), 70u);
+  ASSERT_EQ(numbers.size(), 20u);
+  for (size_t record = 0; record < 10; ++record)
+    for (size_t number = 0; number < 2; ++number) {
+      uint16_t upper;
+      std::memcpy(&upper, &codes[record * 7 + number * 2], 2);
+      float value = std::bit_cast<float>(uint32_t(upper) << 16);
+      EXPECT_TRUE(value >= 2 && value <= 4) << value;
+    }
+  for (size_t index = 0; index < 5; ++index) {
+    float value;
+    std::memcpy(&value, &numbers[index * 4], 4);
+    EXPECT_TRUE(value >= -1 && value <= 1) << value;
+  }
+  // What the file holds is there as it was.
+  EXPECT_EQ(artifact->blob(*weights.Get(0)->data()).size(), 70u);
+
+  // The seed and the place decide, nothing else.
+  auto again = Artifact::view(file.bytes());
+  ASSERT_TRUE(again.isOk());
+  EXPECT_TRUE(
+      std::ranges::equal(artifact->blobSection(), again->blobSection()));
+  ArtifactSpec other = filledSpec();
+  other.weights[2].fill->seed = 2;
+  FileBytes otherFile = other.write();
+  auto changed = Artifact::view(otherFile.bytes());
+  ASSERT_TRUE(changed.isOk());
+  EXPECT_FALSE(std::ranges::equal(
+      codes, changed->blob(*changed->root().weights()->Get(2)->data())));
+}
+
+TEST(Artifact, FillsAreChecked) {
+  auto problem = [](auto change) { return problemAfter(filledSpec(), change); };
+  EXPECT_EQ(problem([](auto &spec) { spec.filledBlobSize = 100; }),
+            "filled blob section of 100 bytes, expected 256 to "
+            "281474976710656");
+  EXPECT_EQ(problem([](auto &spec) { spec.filledBlobSize = ~uint64_t(0); }),
+            "filled blob section of 18446744073709551615 bytes, expected 256 "
+            "to 281474976710656");
+  // Without a size nothing is made, so there is no room.
+  EXPECT_EQ(problem([](auto &spec) { spec.filledBlobSize = 0; }),
+            "weights[2]: offset 256 with 70 bytes is outside the filled blob "
+            "section of 0 bytes");
+  // More than any machine has.
+  EXPECT_NE(problem([](auto &spec) {
+              spec.filledBlobSize = uint64_t(1) << 48;
+            }).find("its synthetic weights need"),
+            std::string::npos);
+  auto fill = [&](auto change) {
+    return problem([&](auto &spec) { change(spec.weights[2]); });
+  };
+  EXPECT_EQ(fill([](auto &weight) { weight.blob = artifact::Blob(192, 70); }),
+            "weights[2]: is made at 192, inside the 256 bytes of the file's "
+            "blob section");
+  EXPECT_EQ(fill([](auto &weight) { weight.blob = artifact::Blob(448, 70); }),
+            "weights[2]: offset 448 with 70 bytes is outside the filled blob "
+            "section of 512 bytes");
+  EXPECT_EQ(fill([](auto &weight) { weight.blob = artifact::Blob(257, 70); }),
+            "weights[2]: offset 257 is not a multiple of 64");
+  EXPECT_EQ(fill([](auto &weight) { weight.fill.reset(); }),
+            "weights[2]: offset 256 with 70 bytes is outside the blob section "
+            "of 256 bytes");
+  EXPECT_EQ(fill([](auto &weight) { weight.fill->element = ElementType::i32; }),
+            "weights[2]: fill: makes numbers of element type " +
+                std::to_string(static_cast<unsigned>(ElementType::i32)) +
+                ", expected f32 or bf16");
+  EXPECT_EQ(fill([](auto &weight) { weight.fill->element = ElementType(77); }),
+            "weights[2]: fill: makes numbers of element type 77, expected f32 "
+            "or bf16");
+  for (float bad : {std::numeric_limits<float>::infinity(),
+                    std::numeric_limits<float>::quiet_NaN()}) {
+    EXPECT_EQ(fill([&](auto &weight) { weight.fill->center = bad; }),
+              "weights[2]: fill: center or spread is not finite");
+    EXPECT_EQ(fill([&](auto &weight) { weight.fill->spread = bad; }),
+              "weights[2]: fill: center or spread is not finite");
+  }
+  EXPECT_EQ(fill([](auto &weight) { weight.fill->codes = 4; }),
+            "weights[2]: fill: records of 8 bytes do not make 70 bytes");
+  EXPECT_EQ(fill([](auto &weight) {
+              weight.fill->codes = 0;
+              weight.fill->numbers = 0;
+            }),
+            "weights[2]: fill: records of 0 bytes do not make 70 bytes");
+  EXPECT_EQ(fill([](auto &weight) {
+              weight.fill->codes = ~uint32_t(0);
+              weight.fill->numbers = ~uint32_t(0);
+            }),
+            "weights[2]: fill: records of 12884901885 bytes do not make 70 "
+            "bytes");
 }
 
 TEST(Artifact, IndexesAreChecked) {

@@ -121,8 +121,14 @@ private:
       Blob blob = addBlob(weight.data);
       if (weight.blob)
         blob = *weight.blob;
+      flatbuffers::Offset<artifact::Fill> fill = 0;
+      if (weight.fill)
+        fill = artifact::CreateFill(builder, weight.fill->seed,
+                                    weight.fill->element, weight.fill->numbers,
+                                    weight.fill->codes, weight.fill->center,
+                                    weight.fill->spread);
       result.push_back(artifact::CreateWeightDirect(
-          builder, weight.name.c_str(), "rows", &blob));
+          builder, weight.name.c_str(), "rows", &blob, fill));
     }
     return builder.CreateVector(result);
   }
@@ -223,7 +229,8 @@ private:
                      spec.stateSize.value_or(stateSize),
                      spec.portSize.value_or(portSize), portTables, stateTables,
                      weightTables, imageTables, kernelTables, programTables,
-                     loopTable, tokenizerTable));
+                     loopTable, tokenizerTable, /*build=*/0, /*chat=*/0,
+                     /*generation=*/0, spec.filledBlobSize));
   }
 };
 

@@ -54,10 +54,20 @@ struct StateSpec {
   std::optional<uint64_t> offset = {};
 };
 
+/// How to make a weight.
+struct FillSpec {
+  ElementType element = ElementType::bf16;
+  uint32_t numbers = 1, codes = 0;
+  float center = 0, spread = 1;
+  uint64_t seed = 1;
+};
+
 struct BytesSpec {
   std::string name;
   std::vector<std::byte> data;
   std::optional<artifact::Blob> blob = {};
+  /// For a weight that is not in the file; the blob says where it lies.
+  std::optional<FillSpec> fill = {};
 };
 
 struct ImageSpec {
@@ -130,6 +140,8 @@ struct ArtifactSpec {
   std::vector<ProgramSpec> programs;
   std::optional<LoopSpec> loop;
   std::optional<TokenizerSpec> tokenizer;
+  /// Bytes of the blob section with the weights that are made.
+  uint64_t filledBlobSize = 0;
 
   /// The file. Its hashes are right, whatever else is wrong.
   FileBytes write() const;
