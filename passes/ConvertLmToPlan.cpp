@@ -8,6 +8,7 @@
 
 #include "passes/FunctionConverter.h"
 #include "passes/Passes.h"
+#include "passes/Report.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -314,6 +315,12 @@ struct ConvertLmToPlanPass
     // The loop names programs, so it reads best behind them.
     for (auto loop : llvm::make_early_inc_range(module.getOps<plan::LoopOp>()))
       loop->moveBefore(module.getBody(), module.getBody()->end());
+
+    int64_t numLaunches = 0;
+    module.walk([&](plan::LaunchOp) { ++numLaunches; });
+    reportCount(*this, module, report, numLaunches, "launches");
+    reportCount(*this, module, report,
+                llvm::range_size(module.getOps<plan::KernelOp>()), "kernels");
   }
 };
 } // namespace

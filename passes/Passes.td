@@ -241,7 +241,8 @@ def ConvertLmToPlanPass : Pass<"convert-lm-to-plan", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::tandem::plan::PlanDialect"];
   let options = [Option<"arch", "arch", "std::string", "\"native\"",
-                        "Processor the plan is for">];
+                        "Processor the plan is for">,
+                 ReportOption];
 }
 
 def SelectKernelsPass : Pass<"plan-select-kernels", "::mlir::ModuleOp"> {

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""fuzz.py QOPT ROOT [--seed N] [--seconds N] [--module FILE]...: no IR makes the compiler crash.
+"""fuzz.py QOPT ROOT [--qcompile QCOMPILE] [--seed N] [--seconds N] [--module FILE]...: no IR makes the compiler crash.
 
 Takes the modules of the lit tests under ROOT/test and those given by --module (dumped stages), changes one or two things in
-each, and runs qopt with a whole pipeline on the result: an error or a result is fine, a signal is not. The same seed makes the
-same modules in the same order; --seconds is where it stops. Modules that crash are printed, and how to run them.
+each, and runs qopt with a whole pipeline on the result: an error or a result is fine, a signal is not. Some are then compiled by
+QCOMPILE down to the kernels. The same seed makes the same modules in the same order; --seconds is where it stops. Modules that
+crash are printed, and how to run them.
 """
 
 import argparse
@@ -168,12 +169,12 @@ def mutate(text, rng):
     return text
 
 
-def run(qopt, pipeline, text, limit):
-    """The exit code of qopt on text; negative for a signal, 124 when it does not end."""
+def run(tool, arguments, text, limit):
+    """The exit code of a tool on text; negative for a signal, 124 when it does not end."""
     with tempfile.NamedTemporaryFile("w", suffix=".mlir") as file:
         file.write(text)
         file.flush()
-        command = [qopt, file.name, "--split-input-file", pipeline]
+        command = [tool, file.name, *arguments]
         try:
             done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=limit)
         except subprocess.TimeoutExpired:
@@ -187,7 +188,9 @@ LM_PASSES = (
     "lm-fuse-norm-linear,lm-fuse-residual,lm-fuse-delta-inputs,canonicalize,lm-lower-denoise,lm-lower-sliding-window,"
     "lm-lower-speculate,convert-lm-to-plan,"
 )
-PLAN_PASSES = "canonicalize,plan-assign-buffers,plan-verify"
+PLAN_PASSES = "canonicalize,plan-select-kernels,plan-assign-buffers,plan-verify"
+# All that needs no weights.
+COMPILE = ["--arch", "x86-64-v3", "--emit", "cpu"]
 
 
 def choose_pipeline(text, rng):
@@ -202,6 +205,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("qopt")
     parser.add_argument("root")
+    parser.add_argument("--qcompile")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=8)
     parser.add_argument("--module", action="append", default=[])
@@ -215,14 +219,17 @@ def main():
         pipeline = choose_pipeline(origin, rng)
         batch = [mutate(origin, rng) for _ in range(BATCH if len(origin) < 10000 else 1)]
         count += len(batch)
-        code = run(options.qopt, pipeline, SEPARATOR.join(batch), limit=60)
-        if code in (0, 1):
-            continue
-        for text in batch:
-            code = run(options.qopt, pipeline, text, limit=30)
-            if code not in (0, 1):
-                crashes += 1
-                print(f"// exit code {code}: qopt '{pipeline}'\n{text}\n")
+        runs = [(options.qopt, ["--split-input-file", pipeline], SEPARATOR.join(batch))]
+        if options.qcompile:
+            runs.append((options.qcompile, COMPILE, rng.choice(batch)))
+        for tool, arguments, text in runs:
+            if run(tool, arguments, text, limit=60) in (0, 1):
+                continue
+            for part in text.split(SEPARATOR):
+                code = run(tool, arguments, part, limit=30)
+                if code not in (0, 1):
+                    crashes += 1
+                    print(f"// exit code {code}: {tool} {' '.join(arguments)}\n{part}\n")
     print(f"{count} modules, {crashes} crashes", file=sys.stderr)
     return 1 if crashes else 0
 

@@ -1,5 +1,10 @@
 // RUN: qopt %s --convert-lm-to-plan=arch=x86-64-v3 --split-input-file \
 // RUN:   --verify-diagnostics | FileCheck %s
+// RUN: not qopt %s --convert-lm-to-plan=report --split-input-file \
+// RUN:   2>&1 >/dev/null | FileCheck %s --check-prefix=REPORT
+
+// REPORT: remark: convert-lm-to-plan: 2 launches
+// REPORT: remark: convert-lm-to-plan: 2 kernels
 
 // A tensor is the port it leaves through, or a buffer.
 // CHECK: module attributes {plan.arch = "x86-64-v3"}

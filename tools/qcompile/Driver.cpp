@@ -45,7 +45,7 @@ constexpr StringLiteral kOptionsAttrName = "tandem.options";
 /// File names of --dump-dir, by stage.
 constexpr StringLiteral kDumpNames[] = {"00-import.mlir", "10-fused.mlir",
                                         "20-lowered.mlir", "30-plan.mlir",
-                                        "kernels.mlir"};
+                                        "kernels.txt"};
 
 class Driver {
 public:
