@@ -42,7 +42,7 @@ public:
   ContractBuilder(plan::KernelOp kernel, StringRef arch, int64_t rows,
                   plan::LaunchOp launch)
       : kernel(kernel), launch(launch), builder(kernel.getContext()),
-        isGpu(arch.starts_with("sm_")), rows(rows) {}
+        isGpu(plan::isGpu(arch)), rows(rows) {}
 
   /// Fails, with an error at the kernel, when there is none.
   FailureOr<Contract> build();
@@ -565,7 +565,7 @@ LogicalResult tandem::verifyLaunch(plan::LaunchOp launch, plan::KernelOp kernel,
       failed(verifyPending(launch, kernel.getParameters())))
     return failure();
   // Grids of GPUs follow from the kernels.
-  if (arch.starts_with("sm_"))
+  if (plan::isGpu(arch))
     return success();
   if (static_cast<int64_t>(launch.getItems()) != contract->items ||
       launch.getPerRow() != contract->perRow)
