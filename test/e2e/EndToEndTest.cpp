@@ -229,6 +229,18 @@ TEST_P(DrafterVariantTest, Drafts) {
   }
 }
 
+/// A drafter whose `fc` is packed drafts as one whose dense `fc` holds the same
+/// numbers.
+TEST(PackedFcTest, IsTheDenseOne) {
+  for (const GoldenPrompt &prompt : getGolden("tiny").prompts()) {
+    SCOPED_TRACE(prompt.text);
+    std::vector<float> logits;
+    Scores packed = Pair::get("tiny-fc-packed").score(prompt.ids, logits);
+    Scores dense = Pair::get("tiny-fc-dense").score(prompt.ids, logits);
+    EXPECT_EQ(packed.draftLogits, dense.draftLogits);
+  }
+}
+
 TEST(FullDrafterTest, AcceptsAsTheGolden) {
   for (const GoldenPrompt &prompt : getGolden("tiny").prompts()) {
     SCOPED_TRACE(prompt.text);
@@ -305,6 +317,23 @@ TEST(RowBitsTest, LaterRowsChangeNothing) {
     pair.score(firstOf(text, length), some);
     EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin()))
         << "first " << length << " of 32 rows";
+  }
+}
+
+/// The first token behind a prompt is the likeliest of the scores of its last
+/// row, wherever in a chunk it ends.
+TEST(PrefillTest, EndsAnywhere) {
+  Pair &pair = Pair::get("tiny");
+  Ids text = firstOf(getGolden("tiny").prompts()[6].ids, 130);
+  std::vector<float> logits;
+  pair.score(text, logits);
+  size_t vocabulary = logits.size() / text.size();
+  for (size_t length = 1; length <= text.size(); ++length) {
+    auto row = logits.begin() + ptrdiff_t((length - 1) * vocabulary);
+    auto best = std::max_element(row, row + ptrdiff_t(vocabulary));
+    EXPECT_EQ(pair.generate(firstOf(text, length), 1, false).ids,
+              Ids{uint32_t(best - row)})
+        << "prompt of " << length;
   }
 }
 

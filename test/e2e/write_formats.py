@@ -18,6 +18,11 @@ numbers that SOURCE does, bit for bit; with zero points codes and zero points ar
     gptq-8       GPTQ v2, 8 bits, zero points
     fp8          FP8 with scales for blocks of 1 row
     dense        f32 matrices
+
+and two that are another drafter, because the dense `fc` is rounded to codes first:
+
+    fc-packed    as SOURCE, with fc packed like everything else
+    fc-dense     as SOURCE, with the numbers of that fc in f32
 """
 
 import json
@@ -54,6 +59,23 @@ class Matrix:
         self.group = self.columns // self.groups
         bits = struct.unpack(f"<{self.rows * self.groups}H", scale["data"])
         self.scales = [[f32_from_bf16(bits[r * self.groups + g]) for g in range(self.groups)] for r in range(self.rows)]
+
+    @classmethod
+    def rounded(cls, tensor, group):
+        """The codes nearest to a dense bf16 TENSOR, with bf16 scales for groups of GROUP columns."""
+        self = cls.__new__(cls)
+        self.module = "fc"
+        self.rows, self.columns = tensor["shape"]
+        self.group, self.groups = group, self.columns // group
+        assert tensor["dtype"] == "BF16"
+        bits = struct.unpack(f"<{self.rows * self.columns}H", tensor["data"])
+        self.q, self.scales = [], []
+        for r in range(self.rows):
+            row = [f32_from_bf16(b) for b in bits[r * self.columns : (r + 1) * self.columns]]
+            largest = [max(abs(v) for v in row[g * group : (g + 1) * group]) for g in range(self.groups)]
+            self.scales.append([f32_from_bf16(struct.unpack("<I", struct.pack("<f", m / 7))[0] >> 16) for m in largest])
+            self.q.append([max(-8, min(7, round(v / self.scales[r][c // group]))) for c, v in enumerate(row)])
+        return self
 
     def shift(self, bits):
         """Codes of BITS, and zero points: code - zero point is the value, for zero points that differ."""
@@ -277,6 +299,8 @@ def make_formats(group, ignore):
             },
         ),
         "dense": (write_dense, None),
+        "fc-packed": (write_ct, ct_config([], (linear, ct_weights(group)))),
+        "fc-dense": (write_ct, ct_config(ignore, (linear, ct_weights(group)))),
     }
 
 
@@ -299,6 +323,10 @@ def main():
         if part == "weight_packed":
             for suffix, written in write(Matrix(module, tensors)).items():
                 result[module + suffix] = written
+        elif key == "fc.weight" and name in ("fc-packed", "fc-dense"):
+            fc = Matrix.rounded(value, old["config_groups"]["group_0"]["weights"]["group_size"])
+            for suffix, written in (write_ct if name == "fc-packed" else write_dense)(fc).items():
+                result["fc" + suffix] = written
         elif part not in ("weight_scale", "weight_shape"):
             result[key] = value
     write_safetensors(os.path.join(destination, "model.safetensors"), metadata, result)
