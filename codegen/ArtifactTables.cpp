@@ -8,6 +8,7 @@
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -94,6 +95,8 @@ private:
   artifact::Operand buildOperand(mlir::Value memory);
   Offset<artifact::Loop> buildLoop(plan::LoopOp loop);
   Offset<artifact::Build> buildBuild();
+  /// Null when the file gets none.
+  Expected<Offset<artifact::SelfTest>> buildSelfTest();
 
   Offset<flatbuffers::String> text(StringRef value) {
     return builder.CreateString(value.data(), value.size());
@@ -310,6 +313,23 @@ Offset<artifact::Build> TableBuilder::buildBuild() {
                                factVector);
 }
 
+Expected<Offset<artifact::SelfTest>> TableBuilder::buildSelfTest() {
+  if (!contents.selfTest || !contents.tokenizer)
+    return Offset<artifact::SelfTest>();
+  const SelfTest &test = *contents.selfTest;
+  for (auto loop : plan.getOps<plan::LoopOp>()) {
+    if (!loop.getDraft() || loop.getMaxContext() < kSelfTestContext)
+      break;
+    if (!(test.floor >= 1 && test.floor <= double(loop.getBlock())))
+      return createStringError(
+          formatv("self-test: the floor is {0}, expected 1 to {1}, the block",
+                  test.floor, loop.getBlock()));
+    return artifact::CreateSelfTest(builder, text(test.prompt), kSelfTestTokens,
+                                    test.floor);
+  }
+  return Offset<artifact::SelfTest>();
+}
+
 Error TableBuilder::build() {
   // A flatbuffer is written from the leaves to the root.
   Expected<Tables<artifact::Port>> portTables = buildPorts();
@@ -341,6 +361,9 @@ Error TableBuilder::build() {
     auto features = builder.CreateVectorOfStrings(*contents.code.cpuFeatures);
     cpu = artifact::CreateCpu(builder, level, features);
   }
+  Expected<Offset<artifact::SelfTest>> selfTest = buildSelfTest();
+  if (!selfTest)
+    return selfTest.takeError();
   auto arch = text(contents.code.arch);
   auto activations = text(contents.activations);
 
@@ -352,7 +375,7 @@ Error TableBuilder::build() {
                    getModuleSize(PlanDialect::kStateSizeAttrName),
                    getModuleSize(PlanDialect::kPortSizeAttrName), ports, states,
                    weights, images, kernels, programs, loop, tokenizer, build,
-                   /*chat=*/0, /*generation=*/0, layout.filledSize));
+                   /*chat=*/0, /*generation=*/0, layout.filledSize, *selfTest));
   // Without assertions the builder goes past its limit in silence.
   if (builder.GetSize() >= FLATBUFFERS_MAX_BUFFER_SIZE)
     return createStringError("the tables have " + Twine(builder.GetSize()) +

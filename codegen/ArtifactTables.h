@@ -19,6 +19,16 @@ namespace tandem::codegen {
 
 /// All that an artefact is made of, but the weights, which stay in their
 /// checkpoints.
+/// Tokens that a self-test writes, and the shortest context that it and its
+/// prompt are sure to fit into.
+constexpr int64_t kSelfTestTokens = 64, kSelfTestContext = 256;
+
+/// The self-test of Artifact.fbs.
+struct SelfTest {
+  std::string prompt;
+  float floor;
+};
+
 struct ArtifactContents {
   /// A plan that plan-verify has passed.
   mlir::ModuleOp plan;
@@ -27,6 +37,9 @@ struct ArtifactContents {
   std::string activations = "f32";
   /// None for a single compiled function.
   std::optional<models::TokenizerData> tokenizer;
+  /// Left out of a file without a drafter, without a tokenizer, or with a
+  /// context that is shorter than kSelfTestContext.
+  std::optional<SelfTest> selfTest;
   /// For people; must not depend on when and where the compiler runs.
   std::string compilerVersion;
   std::string commandLine;

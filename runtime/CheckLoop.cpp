@@ -4,6 +4,7 @@
 
 #include <initializer_list>
 #include <limits>
+#include <string>
 #include <string_view>
 
 namespace tandem {
@@ -20,7 +21,8 @@ public:
   Status check() {
     TANDEM_RETURN_IF_ERROR(checkNumbers());
     TANDEM_RETURN_IF_ERROR(checkPrograms());
-    return checkPorts();
+    TANDEM_RETURN_IF_ERROR(checkPorts());
+    return checkSelfTest();
   }
 
 private:
@@ -179,6 +181,24 @@ private:
     if (hasLogits() && hasDrafter())
       TANDEM_RETURN_IF_ERROR(
           checkPort("logits", f32, {block, loop.vocabulary()}));
+    return Status();
+  }
+
+  Status checkSelfTest() {
+    const artifact::SelfTest *test = tables.self_test();
+    if (!test)
+      return Status();
+    if (!hasDrafter() || !tables.tokenizer())
+      return invalidFile("self_test: needs a drafter and a tokenizer");
+    if (test->prompt()->size() == 0)
+      return invalidFile("self_test: the prompt is empty");
+    if (test->new_tokens() < 1 || test->new_tokens() > loop.max_context())
+      return invalidFile("self_test: new_tokens is ", test->new_tokens(),
+                         ", expected 1 to ", loop.max_context());
+    // Not a number is below nothing.
+    if (!(test->floor() >= 1 && test->floor() <= float(loop.block())))
+      return invalidFile("self_test: floor is ", std::to_string(test->floor()),
+                         ", expected 1 to ", loop.block());
     return Status();
   }
 };

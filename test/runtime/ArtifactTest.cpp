@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <gtest/gtest.h>
@@ -530,6 +531,25 @@ TEST(Artifact, LoopIsChecked) {
             "loop: a number is larger than 2147483647");
   EXPECT_EQ(problem([](auto &loop) { loop.score = -1; }),
             "loop: 'score_draft' needs the programs 'score' and 'draft'");
+}
+
+TEST(Artifact, SelfTestIsChecked) {
+  auto problem = [](auto change) {
+    return problemAfter(loopSpec(), [&](ArtifactSpec &spec) {
+      spec.tokenizer = byteTokenizer();
+      spec.selfTest.emplace();
+      change(spec);
+    });
+  };
+  EXPECT_EQ(problem([](auto &spec) {}), "");
+  EXPECT_EQ(problem([](auto &spec) { spec.tokenizer.reset(); }),
+            "self_test: needs a drafter and a tokenizer");
+  EXPECT_EQ(problem([](auto &spec) { spec.selfTest->prompt = ""; }),
+            "self_test: the prompt is empty");
+  EXPECT_EQ(problem([](auto &spec) { spec.selfTest->newTokens = 65; }),
+            "self_test: new_tokens is 65, expected 1 to 64");
+  EXPECT_EQ(problem([](auto &spec) { spec.selfTest->floor = NAN; }),
+            "self_test: floor is nan, expected 1 to 4");
 }
 
 TEST(Artifact, PortsOfTheLoopAreChecked) {

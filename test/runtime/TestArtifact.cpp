@@ -223,6 +223,11 @@ private:
       auto features = builder.CreateVectorOfStrings(*spec.cpuFeatures);
       cpu = artifact::CreateCpu(builder, arch, features);
     }
+    flatbuffers::Offset<artifact::SelfTest> selfTest;
+    if (spec.selfTest)
+      selfTest = artifact::CreateSelfTestDirect(
+          builder, spec.selfTest->prompt.c_str(), spec.selfTest->newTokens,
+          spec.selfTest->floor);
     artifact::FinishArtifactBuffer(
         builder, artifact::CreateArtifact(
                      builder, arch, cpu, 0, spec.arenaSize,
@@ -230,7 +235,7 @@ private:
                      spec.portSize.value_or(portSize), portTables, stateTables,
                      weightTables, imageTables, kernelTables, programTables,
                      loopTable, tokenizerTable, /*build=*/0, /*chat=*/0,
-                     /*generation=*/0, spec.filledBlobSize));
+                     /*generation=*/0, spec.filledBlobSize, selfTest));
   }
 };
 

@@ -121,6 +121,12 @@ struct TokenizerSpec {
   std::vector<std::string> addedNames = {};
 };
 
+struct SelfTestSpec {
+  std::string prompt = "a";
+  uint32_t newTokens = 8;
+  float floor = 1.1f;
+};
+
 /// A tokenizer of the 256 bytes, whose ids are their values, and \p words
 /// behind them.
 TokenizerSpec byteTokenizer(const std::vector<std::string> &words = {});
@@ -142,6 +148,7 @@ struct ArtifactSpec {
   std::optional<TokenizerSpec> tokenizer;
   /// Bytes of the blob section with the weights that are made.
   uint64_t filledBlobSize = 0;
+  std::optional<SelfTestSpec> selfTest;
 
   /// The file. Its hashes are right, whatever else is wrong.
   FileBytes write() const;

@@ -42,6 +42,9 @@ namespace {
 /// that continues from a dump can still say them.
 constexpr StringLiteral kOptionsAttrName = "tandem.options";
 
+/// Module attribute: prompt and floor of the self-test, for the same reason.
+constexpr StringLiteral kSelfTestAttrName = "tandem.self_test";
+
 /// File names of --dump-dir, by stage.
 constexpr StringLiteral kDumpNames[] = {"00-import.mlir", "10-fused.mlir",
                                         "20-lowered.mlir", "30-plan.mlir",
@@ -206,6 +209,16 @@ LogicalResult Driver::importPair() {
   if (std::string flags = getImportFlags(); !flags.empty())
     (*module)->setAttr(kOptionsAttrName,
                        mlir::StringAttr::get(&context, flags));
+  if (!options.drafter.empty()) {
+    mlir::Builder builder(&context);
+    (*module)->setAttr(
+        kSelfTestAttrName,
+        builder.getDictionaryAttr(
+            {builder.getNamedAttr("floor", builder.getF32FloatAttr(
+                                               float(options.selfTestFloor))),
+             builder.getNamedAttr(
+                 "prompt", builder.getStringAttr(options.selfTestPrompt))}));
+  }
   return mlir::success();
 }
 
@@ -451,6 +464,16 @@ LogicalResult Driver::writeArtifact() {
       "qcompile --arch " + getArch() + " --activations " + getActivations();
   if (auto flags = (*module)->getAttrOfType<mlir::StringAttr>(kOptionsAttrName))
     contents.commandLine += " " + flags.str();
+  if (auto test =
+          (*module)->getAttrOfType<mlir::DictionaryAttr>(kSelfTestAttrName)) {
+    auto prompt = test.getAs<mlir::StringAttr>("prompt");
+    auto floor = test.getAs<mlir::FloatAttr>("floor");
+    if (!prompt || !floor)
+      return diagnostics.report(
+          createStringError("the module attribute " + kSelfTestAttrName +
+                            " needs a string 'prompt' and a number 'floor'"));
+    contents.selfTest = {prompt.str(), float(floor.getValueAsDouble())};
+  }
   FailureOr<std::vector<std::string>> sources =
       diagnostics.report(codegen::listSources(*module));
   if (failed(sources))

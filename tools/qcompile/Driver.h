@@ -34,6 +34,11 @@ struct Options {
   std::optional<int64_t> draftWindow;
   std::optional<int64_t> maxContext;
   std::optional<int64_t> denoiseSteps;
+  /// What `qrun --self-test` writes, and how often the drafter has to be right
+  /// there: a mean accept length. Any trained drafter goes on counting; one
+  /// that is broken is never right, which is 1.
+  std::string selfTestPrompt = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12,";
+  double selfTestFloor = 1.1;
   /// The checkpoints are configurations; see models/Synthetic.h.
   std::optional<uint64_t> syntheticSeed;
 

@@ -36,6 +36,8 @@ static std::string findUsageError(const Options &options) {
     return "a dumped stage is compiled as it is: --target, --drafter, "
            "--block, --draft-window, --max-context, --denoise-steps and "
            "--synthetic-weights do not go with it";
+  if (options.selfTestPrompt.empty())
+    return "--self-test-prompt is empty";
   if (options.drafter.empty() &&
       (options.block || options.draftWindow || options.denoiseSteps))
     return "--block, --draft-window and --denoise-steps need a --drafter";
@@ -90,6 +92,12 @@ int main(int argc, char **argv) {
   app.add_option("--denoise-steps", options.denoiseSteps,
                  "Diffusion steps per block (default: 1)")
       ->check(sizes);
+  app.add_option("--self-test-prompt", options.selfTestPrompt,
+                 "What qrun --self-test writes about");
+  app.add_option("--self-test-floor", options.selfTestFloor,
+                 "Mean accept length that --self-test expects at least "
+                 "(default: 1.1; a drafter that is never right has 1)")
+      ->check(CLI::Range(1.0, 1024.0));
   app.add_option("--synthetic-weights", options.syntheticSeed,
                  "Take shapes from config.json alone; weights are made from "
                  "this seed at load, for benchmarks")

@@ -26,6 +26,10 @@ struct GenerateFlags : DeviceFlags {
 /// Returns the exit code: 0, or 130 after an interrupt.
 StatusOr<int> generate(const GenerateFlags &flags);
 
+/// Checks that target and drafter agree on the prompt that the artefact brings,
+/// and prints the result; a failure when they do not.
+Status selfTest(const GenerateFlags &flags);
+
 struct ScoreFlags : DeviceFlags {
   std::string idsFile;
   std::string output;

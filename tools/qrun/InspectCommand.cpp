@@ -4,6 +4,7 @@
 
 #include "runtime/ChatTemplate.h"
 #include "runtime/SamplingDefaults.h"
+#include "runtime/SelfTest.h"
 #include "runtime/WeightTraffic.h"
 #include "runtime/cpu/Memory.h"
 #include "runtime/cuda/CudaImage.h"
@@ -165,6 +166,10 @@ Json describe(const Artifact &artifact) {
     object["chat"] = chatOf(root);
   if (root.generation())
     object["generation"] = samplingOf(*root.generation());
+  if (const artifact::SelfTest *test = root.self_test())
+    object["self_test"] = {{"prompt", test->prompt()->str()},
+                           {"new_tokens", test->new_tokens()},
+                           {"floor", test->floor()}};
   if (const artifact::Tokenizer *tokenizer = root.tokenizer())
     object["tokenizer"] = {
         {"tokens", tokenizer->token_offsets()->size() - 1},
@@ -203,6 +208,16 @@ std::string textOfImage(const Json &image) {
   if (image.contains("problem"))
     text += ", " + image["problem"].get<std::string>();
   return text;
+}
+
+std::string textOfSelfTest(const Json &test) {
+  if (test.contains("result"))
+    return test["result"];
+  char floor[32];
+  std::snprintf(floor, sizeof(floor), "%.2f", test["floor"].get<double>());
+  return concat(
+      "mean accept length of at least ", floor, " behind ",
+      test["prompt"].dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 void printText(const Json &object) {
@@ -250,6 +265,8 @@ void printText(const Json &object) {
       line += (line.empty() ? "" : ", ") + name + " " + shortText(value);
     printLine("generation", line);
   }
+  if (object.contains("self_test"))
+    printLine("self-test", textOfSelfTest(object["self_test"]));
 
   const Json &memory = object["memory"];
   std::printf("\nmemory\n");
@@ -272,6 +289,27 @@ void printText(const Json &object) {
   }
 }
 
+/// Runs the self-test, if the artefact brings one and this machine can run it.
+Status testItself(const Artifact &artifact, const std::string &path,
+                  Json &object) {
+  if (!artifact.root().self_test())
+    return Status();
+  StatusOr<ChosenDevice> device =
+      chooseDevice(artifact, /*device=*/"", /*threads=*/0, /*progress=*/{});
+  if (!device.isOk()) {
+    object["self_test"]["result"] = "not run: " + device.status().message();
+    return Status();
+  }
+  TANDEM_ASSIGN_OR_RETURN(Tokenizer tokenizer, makeTokenizer(artifact, path));
+  auto result = runSelfTest(artifact, *device->device, tokenizer);
+  QRUN_RETURN_IF_ERROR(path, result.status());
+  object["self_test"]["result"] = result->describe();
+  if (result->isPassed())
+    return Status();
+  return failure(StatusCode::InvalidFile, path,
+                 ": self-test: ", result->describe());
+}
+
 } // namespace
 
 Status inspect(const InspectFlags &flags) {
@@ -281,8 +319,10 @@ Status inspect(const InspectFlags &flags) {
   if (flags.deep)
     QRUN_RETURN_IF_ERROR(flags.artifact, artifact->verifyBlobs());
   Json object = describe(*artifact);
-  if (flags.deep)
+  if (flags.deep) {
     object["blobs"] = "verified";
+    TANDEM_RETURN_IF_ERROR(testItself(*artifact, flags.artifact, object));
+  }
   // Names come from checkpoints and may hold any bytes.
   if (flags.json)
     std::printf(

@@ -52,11 +52,15 @@ void addPromptFlags(CLI::App &app, PromptFlags &flags, bool withIds) {
   ids->excludes(text)->excludes(file);
 }
 
+bool hasPrompt(const PromptFlags &prompt) {
+  return prompt.text || prompt.textFile || prompt.idsFile;
+}
+
 /// Usage errors that CLI11 cannot see. Empty: there are none.
 std::string missing(const std::string &artifact, const PromptFlags *prompt) {
   if (artifact.empty())
     return "an artifact is required (see --help)";
-  if (prompt && !prompt->text && !prompt->textFile && !prompt->idsFile)
+  if (prompt && !hasPrompt(*prompt))
     return "a prompt is required: -p, --prompt-file or --ids";
   return "";
 }
@@ -90,6 +94,10 @@ int main(int argc, char **argv) {
                "The prompt is a message: use the chat template");
   addChatFlags(app, generateFlags.chat);
   app.add_flag("--json", generateFlags.json, "Print one JSON object");
+  bool isSelfTest = false;
+  app.add_flag("--self-test", isSelfTest,
+               "Check that target and drafter agree on the prompt that the "
+               "artefact brings");
   app.require_subcommand(0, 1);
 
   ScoreFlags scoreFlags;
@@ -201,7 +209,12 @@ int main(int argc, char **argv) {
   } catch (const CLI::ParseError &error) {
     return usageError(error.what());
   }
-  if (!run) {
+  if (!run && isSelfTest) {
+    problem = missing(generateFlags.artifact, nullptr);
+    if (problem.empty() && hasPrompt(generateFlags.prompt))
+      problem = "--self-test brings its own prompt";
+    run = command(selfTest, generateFlags);
+  } else if (!run) {
     problem = missing(generateFlags.artifact, &generateFlags.prompt);
     if (problem.empty())
       problem = problemOf(generateFlags.answer);
