@@ -315,6 +315,16 @@ TEST_F(QrunTest, FileThatShrinksWhileItIsMappedIsNamed) {
                 "was in use\n");
 }
 
+TEST_F(QrunTest, VerifyFindsAChangedWeight) {
+  expect("pair.tandem -p z -n 3 --verify", 0, "abc");
+  shell("cp pair.tandem changed.tandem; size=$(stat -c %s changed.tandem); "
+        "printf x | dd of=changed.tandem bs=1 seek=$((size - 1)) conv=notrunc "
+        "2>/dev/null");
+  expectLineWith("changed.tandem -p z -n 3 --verify", 1,
+                 "changed.tandem: the hash of code and weights does not match: "
+                 "the file is damaged");
+}
+
 TEST_F(QrunTest, ReaderThatGoesAwayIsNoError) {
   Outcome outcome = shell("{ $qrun pair.tandem -p z -n 1000000000; "
                           "echo exit $? >&2; } | head -c 5");

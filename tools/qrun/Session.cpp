@@ -35,6 +35,8 @@ StatusOr<Session> load(const DeviceFlags &flags) {
   StatusOr<Artifact> artifact = Artifact::open(flags.artifact);
   if (!artifact.isOk())
     return inFile(flags.artifact, artifact.status());
+  if (flags.verify)
+    QRUN_RETURN_IF_ERROR(flags.artifact, artifact->verifyBlobs());
   std::function<void(uint64_t, uint64_t)> progress;
   if (isatty(STDERR_FILENO))
     progress = showProgress;

@@ -29,6 +29,8 @@ struct DeviceFlags {
   std::string device;
   /// Of a CPU; 0: all cores.
   unsigned threads = 0;
+  /// Check the hash of code and weights before they are used.
+  bool verify = false;
 };
 
 /// Where a prompt comes from; exactly one is set.

@@ -38,6 +38,9 @@ void addDeviceFlags(CLI::App &app, DeviceFlags &flags) {
   app.add_option("--threads", flags.threads,
                  "Threads for the CPU (default: all cores)")
       ->check(CLI::Range(1u, 1024u));
+  app.add_flag("--verify", flags.verify,
+               "Check the hash of code and weights first, which reads all of "
+               "the file");
 }
 
 void addPromptFlags(CLI::App &app, PromptFlags &flags, bool withIds) {
