@@ -81,7 +81,7 @@ Status fillWeights(const artifact::Artifact &tables, std::byte *blobs) {
                           ThreadPool::create(usableCores()));
   // Pieces go around the threads: all weights are about as hard as each other.
   constexpr uint64_t pieceBytes = uint64_t(1) << 20;
-  pool->run([&](unsigned thread) {
+  pool->run(pool->size(), [&](uint32_t part, unsigned) {
     uint64_t piece = 0;
     for (uint32_t index = 0; index < tables.weights()->size(); ++index) {
       const artifact::Weight &weight = *tables.weights()->Get(index);
@@ -94,7 +94,7 @@ Status fillWeights(const artifact::Artifact &tables, std::byte *blobs) {
       // Streams of weights lie far apart.
       uint64_t key = draw(fill->seed(), index);
       for (uint64_t begin = 0; begin < records; begin += each, ++piece)
-        if (piece % pool->size() == thread)
+        if (piece % pool->size() == part)
           fillRecords(*fill, key, begin, std::min(records, begin + each),
                       blobs + weight.data()->offset());
     }

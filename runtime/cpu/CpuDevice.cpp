@@ -146,6 +146,23 @@ std::byte *CpuDevice::address(const Artifact &artifact,
   return base + operand.offset();
 }
 
+/// Into how many parts the items of \p launch are split: as many as there are
+/// threads, and more where a part reads so much that one more call of the
+/// kernel is nothing. Then a thread that lost its core costs less.
+uint32_t CpuDevice::countParts(const Artifact &artifact,
+                               const artifact::Launch &launch) const {
+  constexpr uint64_t partBytes = uint64_t(256) << 10;
+  constexpr uint64_t mostPerThread = 4;
+  uint64_t bytes = 0;
+  for (const artifact::Operand *operand : *launch.operands())
+    if (operand->space() == artifact::Space::weight)
+      bytes += artifact.root().weights()->Get(operand->index())->data()->size();
+  uint64_t threads = pool->size();
+  uint64_t parts =
+      std::clamp<uint64_t>(bytes / partBytes, threads, threads * mostPerThread);
+  return uint32_t(std::min<uint64_t>(parts, ThreadPool::maxParts));
+}
+
 void CpuDevice::resolve(const Artifact &artifact) {
   const artifact::Artifact &root = artifact.root();
   for (uint32_t index = 0; index < root.ports()->size(); ++index)
@@ -160,7 +177,8 @@ void CpuDevice::resolve(const Artifact &artifact) {
             reinterpret_cast<const int32_t *>(ports[launch->rows_port()].data);
       launches.push_back({kernels[launch->kernel()], operands.size(), liveRows,
                           launch->rows(), launch->items(),
-                          launch->items_per_row()});
+                          launch->items_per_row(),
+                          countParts(artifact, *launch)});
       for (const artifact::Operand *operand : *launch->operands())
         operands.push_back(address(artifact, *operand));
     }
@@ -184,23 +202,16 @@ void CpuDevice::runLaunch(const Launch &launch) {
   if (items == 0)
     return;
 
-  uint64_t parts = std::min<uint64_t>(pool->size(), items);
+  uint64_t parts = std::min<uint64_t>(items, launch.parts);
   uint64_t each = items / parts, larger = items % parts;
-  auto runPart = [&](unsigned thread) {
-    if (thread >= parts)
-      return;
-    uint64_t begin = thread * each + std::min<uint64_t>(thread, larger);
-    uint64_t end = begin + each + (thread < larger);
+  pool->run(uint32_t(parts), [&](uint32_t part, unsigned thread) {
+    uint64_t begin = part * each + std::min<uint64_t>(part, larger);
+    uint64_t end = begin + each + (part < larger);
     TandemKernelArgs args = {operands.data() + launch.firstOperand, rows,
                              int64_t(begin), int64_t(end),
                              scratch.data() + thread * scratchStride};
     launch.kernel(&args);
-  };
-  // Waking the others costs more than one item.
-  if (parts == 1)
-    runPart(0);
-  else
-    pool->run(runPart);
+  });
 }
 
 Status CpuDevice::run(uint32_t program) {

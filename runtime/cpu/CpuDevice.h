@@ -55,6 +55,8 @@ private:
     int64_t rows;
     int64_t items;
     bool itemsPerRow;
+    /// Parts that its items are split into, if there are as many.
+    uint32_t parts;
   };
   struct Range {
     size_t begin, end;
@@ -70,6 +72,8 @@ private:
   Status loadKernels(const Artifact &artifact);
   Status allocate(const Artifact &artifact, unsigned threads);
   void readWeights(const Artifact &artifact, const CpuOptions &options) const;
+  uint32_t countParts(const Artifact &artifact,
+                      const artifact::Launch &launch) const;
   void resolve(const Artifact &artifact);
   std::byte *address(const Artifact &artifact,
                      const artifact::Operand &operand) const;

@@ -37,15 +37,15 @@ StatusOr<double> measureReadBandwidth(unsigned threads, uint64_t size) {
                           PageMemory::create(part * threads));
   TANDEM_ASSIGN_OR_RETURN(auto pool, ThreadPool::create(threads));
   // Pages that were only read are all the same page of zeros.
-  pool->run([&](unsigned thread) {
-    std::memset(memory.data() + thread * part, 1, part);
+  pool->run(threads, [&](uint32_t number, unsigned) {
+    std::memset(memory.data() + number * part, 1, part);
   });
   std::atomic<uint64_t> total{0};
   double best = 0;
   for (unsigned pass = 0; pass < 3; ++pass) {
     auto begin = std::chrono::steady_clock::now();
-    pool->run([&](unsigned thread) {
-      total += sumOf(memory.data() + thread * part, part);
+    pool->run(threads, [&](uint32_t number, unsigned) {
+      total += sumOf(memory.data() + number * part, part);
     });
     std::chrono::duration<double> duration =
         std::chrono::steady_clock::now() - begin;

@@ -71,32 +71,59 @@ void *ThreadPool::threadMain(void *argument) {
   return nullptr;
 }
 
+/// Parts of the task \p ticket, and the next one to take.
+static uint32_t partsOf(uint64_t ticket) { return ticket >> 16 & 0xffff; }
+static uint32_t nextOf(uint64_t ticket) { return ticket & 0xffff; }
+
+/// Runs parts until all are taken.
+void ThreadPool::takeParts(unsigned thread) {
+  uint64_t seen = ticket.load(std::memory_order_acquire);
+  while (nextOf(seen) < partsOf(seen)) {
+    if (!ticket.compare_exchange_weak(seen, seen + 1, std::memory_order_acq_rel,
+                                      std::memory_order_acquire))
+      continue;
+    function(context, nextOf(seen), thread);
+    if (done.fetch_add(1, std::memory_order_acq_rel) + 1 == partsOf(seen))
+      done.notify_one();
+    seen = ticket.load(std::memory_order_acquire);
+  }
+}
+
 void ThreadPool::work(unsigned index) {
   // Not the value found at the start: the first round may have begun before
   // this thread did.
   uint32_t seen = 0;
   while (true) {
     waitWhile(round, seen, spins);
-    ++seen;
+    seen = round.load(std::memory_order_acquire);
     if (ending)
       return;
-    function(context, index);
-    if (running.fetch_sub(1, std::memory_order_acq_rel) == 1)
-      running.notify_one();
+    takeParts(index);
   }
 }
 
-void ThreadPool::runErased(Function newFunction, const void *newContext) {
-  if (workers.empty())
-    return newFunction(newContext, 0);
+void ThreadPool::runErased(uint32_t parts, Function newFunction,
+                           const void *newContext) {
+  assert(parts <= maxParts);
+  // Waking others costs more than one part.
+  if (workers.empty() || parts <= 1) {
+    for (uint32_t part = 0; part < parts; ++part)
+      newFunction(newContext, part, 0);
+    return;
+  }
   function = newFunction;
   context = newContext;
-  running.store(uint32_t(workers.size()), std::memory_order_relaxed);
-  round.fetch_add(1, std::memory_order_release);
+  done.store(0, std::memory_order_relaxed);
+  uint32_t number = round.load(std::memory_order_relaxed) + 1;
+  ticket.store(uint64_t(number) << 32 | uint64_t(parts) << 16,
+               std::memory_order_release);
+  round.store(number, std::memory_order_release);
   round.notify_all();
-  newFunction(newContext, 0);
-  while (uint32_t left = running.load(std::memory_order_acquire))
-    waitWhile(running, left, spins);
+  takeParts(0);
+  // What is left is in the hands of threads that have begun it.
+  uint32_t count = 0;
+  while ((count = done.load(std::memory_order_acquire)) != parts)
+    waitWhile(done, count, spins);
 }
 
 } // namespace tandem

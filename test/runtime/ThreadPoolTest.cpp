@@ -8,16 +8,37 @@
 
 using namespace tandem;
 
-TEST(ThreadPool, EveryThreadRunsEachTaskOnce) {
-  for (unsigned threads : {1u, 2u, 3u, 8u}) {
-    auto pool = ThreadPool::create(threads);
-    ASSERT_TRUE(pool.isOk()) << pool.status().message();
-    EXPECT_EQ((*pool)->size(), threads);
-    std::vector<unsigned> counts(threads);
-    for (unsigned round = 0; round < 2000; ++round)
-      (*pool)->run([&](unsigned thread) { ++counts[thread]; });
-    EXPECT_EQ(counts, std::vector<unsigned>(threads, 2000));
-  }
+TEST(ThreadPool, EveryPartRunsOnce) {
+  for (unsigned threads : {1u, 2u, 3u, 8u})
+    for (uint32_t parts : {0u, 1u, 2u, 3u, 8u, 50u}) {
+      auto pool = ThreadPool::create(threads);
+      ASSERT_TRUE(pool.isOk()) << pool.status().message();
+      EXPECT_EQ((*pool)->size(), threads);
+      std::vector<unsigned> counts(parts);
+      std::atomic<bool> good{true};
+      for (unsigned round = 0; round < 300; ++round)
+        (*pool)->run(parts, [&](uint32_t part, unsigned thread) {
+          ++counts[part];
+          if (thread >= threads)
+            good = false;
+        });
+      EXPECT_EQ(counts, std::vector<unsigned>(parts, 300));
+      EXPECT_TRUE(good);
+    }
+}
+
+TEST(ThreadPool, AThreadRunsOnePartAtATime) {
+  auto pool = ThreadPool::create(4);
+  ASSERT_TRUE(pool.isOk());
+  std::vector<std::atomic<unsigned>> inside(4);
+  std::atomic<bool> good{true};
+  for (unsigned round = 0; round < 300; ++round)
+    (*pool)->run(16, [&](uint32_t, unsigned thread) {
+      if (++inside[thread] != 1)
+        good = false;
+      --inside[thread];
+    });
+  EXPECT_TRUE(good);
 }
 
 TEST(ThreadPool, ResultsOfATaskAreSeenByTheNext) {
@@ -25,10 +46,10 @@ TEST(ThreadPool, ResultsOfATaskAreSeenByTheNext) {
   ASSERT_TRUE(pool.isOk());
   std::vector<unsigned> values(4);
   for (unsigned round = 1; round <= 2000; ++round) {
-    (*pool)->run([&](unsigned thread) { values[thread] = round; });
+    (*pool)->run(4, [&](uint32_t part, unsigned) { values[part] = round; });
     std::atomic<bool> good{true};
-    (*pool)->run([&](unsigned thread) {
-      if (values[(thread + 1) % 4] != round)
+    (*pool)->run(4, [&](uint32_t part, unsigned) {
+      if (values[(part + 1) % 4] != round)
         good = false;
     });
     ASSERT_TRUE(good) << round;
@@ -38,13 +59,39 @@ TEST(ThreadPool, ResultsOfATaskAreSeenByTheNext) {
 TEST(ThreadPool, SleepingThreadsWake) {
   auto pool = ThreadPool::create(3);
   ASSERT_TRUE(pool.isOk());
-  std::atomic<unsigned> calls{0};
   for (unsigned round = 0; round < 5; ++round) {
     // Much longer than they spin.
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    (*pool)->run([&](unsigned) { ++calls; });
+    // Nobody can have two parts, because each waits for all others.
+    std::atomic<unsigned> arrived{0};
+    (*pool)->run(3, [&](uint32_t, unsigned) {
+      ++arrived;
+      while (arrived < 3)
+        std::this_thread::yield();
+    });
+    EXPECT_EQ(arrived, 3u);
   }
-  EXPECT_EQ(calls, 15u);
+}
+
+TEST(ThreadPool, ThreadsThatAreAwayAreNotWaitedFor) {
+  auto pool = ThreadPool::create(2);
+  ASSERT_TRUE(pool.isOk());
+  // The other thread is busy with a part of the first task ...
+  std::atomic<bool> begun{false};
+  std::atomic<unsigned> parts{0};
+  (*pool)->run(20, [&](uint32_t, unsigned thread) {
+    ++parts;
+    if (thread == 1) {
+      begun = true;
+      while (parts < 20)
+        std::this_thread::yield();
+    } else {
+      // ... while the caller does all others.
+      while (!begun)
+        std::this_thread::yield();
+    }
+  });
+  EXPECT_EQ(parts, 20u);
 }
 
 TEST(ThreadPool, EndsWithoutHavingRun) {
