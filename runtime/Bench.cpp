@@ -71,25 +71,36 @@ public:
   StatusOr<BenchResult> run() {
     BenchResult result;
     result.promptTokens = uint32_t(prompt.size());
-    result.newTokens = options.newTokens;
     bool hasDrafter =
         artifact.root().loop() && artifact.root().loop()->draft() >= 0;
-    std::vector<uint32_t> ids;
-    if (hasDrafter) {
-      TANDEM_ASSIGN_OR_RETURN(result.speculative, runSide(true, result));
-      ids = lastIds;
+    // Side by side, so that whatever else the machine does hits both.
+    Runs speculative, plain;
+    for (unsigned repeat = 0; repeat < options.repeats; ++repeat) {
+      if (hasDrafter)
+        TANDEM_RETURN_IF_ERROR(addRun(true, speculative));
+      TANDEM_RETURN_IF_ERROR(addRun(false, plain));
     }
-    TANDEM_ASSIGN_OR_RETURN(result.plain, runSide(false, result));
-    result.sameIds = !hasDrafter || ids == lastIds;
+    result.newTokens = uint32_t(plain.last.ids.size());
+    result.prefillSeconds = median((hasDrafter ? speculative : plain).prefill);
+    if (hasDrafter) {
+      TANDEM_ASSIGN_OR_RETURN(result.speculative, summarize(true, speculative));
+    }
+    TANDEM_ASSIGN_OR_RETURN(result.plain, summarize(false, plain));
+    result.sameIds = !hasDrafter || speculative.last.ids == plain.last.ids;
     return result;
   }
 
 private:
+  /// What was measured of one side.
+  struct Runs {
+    std::vector<double> prefill, decode, round, accepted, bytes, drafted;
+    Generation last;
+  };
+
   const Artifact &artifact;
   Device &device;
   std::span<const uint32_t> prompt;
   const BenchOptions &options;
-  std::vector<uint32_t> lastIds;
 
   StatusOr<Generation> write(Device &on, bool useDrafter) {
     TANDEM_ASSIGN_OR_RETURN(Speculator speculator,
@@ -98,34 +109,45 @@ private:
     generate.maxNewTokens = options.newTokens;
     generate.ignoreStopTokens = true;
     generate.useDrafter = useDrafter;
+    generate.blockRows = options.blockRows;
+    generate.chooseRows = options.chooseRows;
     NullSink sink;
     return speculator.generate(prompt, generate, sink);
   }
 
-  StatusOr<BenchSide> runSide(bool useDrafter, BenchResult &result) {
+  Status addRun(bool useDrafter, Runs &runs) {
+    TANDEM_ASSIGN_OR_RETURN(runs.last, write(device, useDrafter));
+    const Generation &text = runs.last;
+    size_t rounds = countRounds(text, useDrafter);
+    runs.prefill.push_back(text.prefillSeconds);
+    runs.decode.push_back(text.decodeSeconds);
+    runs.round.push_back(rounds ? text.decodeSeconds / double(rounds) : 0);
+    runs.accepted.push_back(text.meanAcceptLength());
+    runs.bytes.push_back(
+        weightBytesPerRound(artifact, useDrafter, text.roundRows));
+    double drafted = useDrafter ? 1 : 0;
+    if (useDrafter && !text.roundRows.empty())
+      drafted -=
+          double(std::count(text.roundRows.begin(), text.roundRows.end(), 1u)) /
+          double(text.roundRows.size());
+    runs.drafted.push_back(drafted);
+    return Status();
+  }
+
+  StatusOr<BenchSide> summarize(bool useDrafter, const Runs &runs) {
     BenchSide side;
-    std::vector<double> prefill, decode;
-    Generation last;
-    for (unsigned repeat = 0; repeat < options.repeats; ++repeat) {
-      TANDEM_ASSIGN_OR_RETURN(last, write(device, useDrafter));
-      prefill.push_back(last.prefillSeconds);
-      decode.push_back(last.decodeSeconds);
-    }
-    lastIds = last.ids;
-    if (useDrafter || artifact.root().loop()->draft() < 0)
-      result.prefillSeconds = median(prefill);
-    result.newTokens = uint32_t(last.ids.size());
-    side.weightBytesPerRound = weightBytesPerRound(artifact, useDrafter);
-    side.meanAcceptLength = last.meanAcceptLength();
-    size_t rounds = countRounds(last, useDrafter);
-    last.decodeSeconds = median(decode);
-    side.tokensPerSecond = last.tokensPerSecond();
-    if (rounds == 0)
+    side.weightBytesPerRound = median(runs.bytes);
+    side.meanAcceptLength = median(runs.accepted);
+    side.draftedShare = median(runs.drafted);
+    side.roundSeconds = median(runs.round);
+    Generation typical = runs.last;
+    typical.decodeSeconds = median(runs.decode);
+    side.tokensPerSecond = typical.tokensPerSecond();
+    if (side.roundSeconds == 0)
       return side;
-    side.roundSeconds = last.decodeSeconds / double(rounds);
 
     TimingDevice timing(device, artifact.root().programs()->size());
-    TANDEM_ASSIGN_OR_RETURN(last, write(timing, useDrafter));
+    TANDEM_ASSIGN_OR_RETURN(Generation timed, write(timing, useDrafter));
     const artifact::Loop &loop = *artifact.root().loop();
     std::vector<int32_t> programs = {loop.step()};
     if (useDrafter)
@@ -133,7 +155,8 @@ private:
     for (int32_t program : programs)
       side.programSeconds.emplace_back(
           artifact.root().programs()->Get(uint32_t(program))->name()->str(),
-          timing.seconds[size_t(program)] / double(rounds));
+          timing.seconds[size_t(program)] /
+              double(countRounds(timed, useDrafter)));
     return side;
   }
 };

@@ -23,6 +23,9 @@ struct BenchOptions {
   uint32_t newTokens = 128;
   /// Runs of each kind; the medians count.
   unsigned repeats = 3;
+  /// As those of GenerateOptions.
+  uint32_t blockRows = 0;
+  bool chooseRows = false;
 };
 
 /// One way of decoding.
@@ -32,14 +35,17 @@ struct BenchSide {
   double meanAcceptLength = 1;
   /// Time from one round to the next.
   double roundSeconds = 0;
-  uint64_t weightBytesPerRound = 0;
+  /// A mean where rounds differ.
+  double weightBytesPerRound = 0;
+  /// Part of the rounds that had a draft.
+  double draftedShare = 0;
   /// Seconds per round inside each program, by name. Measured in a run of its
   /// own, since it waits for each program.
   std::vector<std::pair<std::string, double>> programSeconds;
 
   /// Bytes of weights read per second; 0 when nothing was measured.
   double bytesPerSecond() const {
-    return roundSeconds > 0 ? double(weightBytesPerRound) / roundSeconds : 0;
+    return roundSeconds > 0 ? weightBytesPerRound / roundSeconds : 0;
   }
 };
 

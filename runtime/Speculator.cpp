@@ -2,16 +2,18 @@
 
 #include "runtime/Speculator.h"
 
+#include "runtime/WeightTraffic.h"
+
 #include <algorithm>
 #include <chrono>
 #include <numeric>
 
 namespace tandem {
 
-using Clock = std::chrono::steady_clock;
-
-static double secondsSince(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
+double Speculator::steadySeconds() {
+  return std::chrono::duration<double>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 double Generation::meanAcceptLength() const {
@@ -28,15 +30,24 @@ double Generation::tokensPerSecond() const {
 }
 
 StatusOr<Speculator> Speculator::create(const Artifact &artifact,
-                                        Device &device) {
+                                        Device &device, Now now) {
   if (!artifact.root().loop())
     return invalidArgument("holds a single function and cannot write text: "
                            "run it with 'qrun exec'");
-  return Speculator(LoopDriver(artifact, device));
+  const artifact::Loop &loop = *artifact.root().loop();
+  double draftCost = 0;
+  if (loop.draft() >= 0)
+    draftCost = double(weightBytesRead(artifact, uint32_t(loop.draft()))) /
+                double(std::max<uint64_t>(
+                    weightBytesRead(artifact, uint32_t(loop.step())), 1));
+  return Speculator(LoopDriver(artifact, device), draftCost, std::move(now));
 }
 
-Speculator::Speculator(LoopDriver loopDriver)
-    : driver(std::move(loopDriver)), round(driver.loop().block()) {}
+Speculator::Speculator(LoopDriver loopDriver, double draftCost, Now now)
+    : driver(std::move(loopDriver)), now(std::move(now)),
+      round(driver.loop().block()), chooser(driver.loop().block(), draftCost) {
+  laterFeatures.reserve(size_t(driver.loop().chunk()) * driver.featureWidth());
+}
 
 bool Speculator::isStopToken(uint32_t token,
                              const GenerateOptions &options) const {
@@ -96,17 +107,22 @@ Status Speculator::reuseCaches(std::span<const uint32_t> prompt, Text &text) {
   bool known = text.options.reusePrefix && !text.options.promptLogprobs &&
                !cached.empty() && cached.size() < prompt.size() &&
                std::equal(cached.begin(), cached.end(), prompt.begin());
-  bool contextKnown =
-      !text.drafted || contextRows == cached.size() ||
-      (pendingFeatures && contextRows + pending == cached.size());
+  size_t withLater =
+      contextRows +
+      (driver.hasDrafter() ? laterFeatures.size() / driver.featureWidth() : 0);
+  bool contextKnown = !text.drafted || withLater == cached.size() ||
+                      (pendingFeatures && withLater + pending == cached.size());
   if (!known || !contextKnown) {
     cached.clear();
     pending = 0;
     contextRows = 0;
+    laterFeatures.clear();
     TANDEM_RETURN_IF_ERROR(driver.reset());
     return driver.writeCount(ports.accepted, 0);
   }
   text.result.reusedTokens = uint32_t(cached.size());
+  if (text.drafted)
+    TANDEM_RETURN_IF_ERROR(flushFeatures());
   if (text.drafted && contextRows < cached.size()) {
     // The drafter would read these rows at the start of its next round, which
     // now begins behind the prompt.
@@ -211,7 +227,7 @@ Status Speculator::prefill(std::span<const uint32_t> prompt, Text &text) {
   TANDEM_RETURN_IF_ERROR(driver.writeCount(ports.start, length));
   if (driver.hasDrafter()) {
     TANDEM_RETURN_IF_ERROR(driver.writeCount(ports.contextStart, length));
-    TANDEM_RETURN_IF_ERROR(driver.writeCount(ports.blockCount, loop.block()));
+    TANDEM_RETURN_IF_ERROR(driver.writeCount(ports.blockCount, text.blockRows));
   }
   if (scores)
     return Status();
@@ -227,15 +243,19 @@ Status Speculator::prefill(std::span<const uint32_t> prompt, Text &text) {
 //===----------------------------------------------------------------------===//
 
 /// Between verify and accept: decides what the programs did not.
-StatusOr<uint32_t> Speculator::decideBlock(uint64_t position, Text &text) {
+/// Without \p drafts the block is the anchor alone.
+StatusOr<uint32_t> Speculator::decideBlock(uint64_t position, uint32_t rowCount,
+                                           bool drafts, Text &text) {
   const artifact::Loop &loop = driver.loop();
   const LoopPorts &ports = driver.ports();
-  std::vector<uint32_t> block(loop.block());
+  std::vector<uint32_t> block(rowCount);
   std::span<float> draftRows;
-  if (text.decider->choosesDrafts() && loop.block() > 1) {
+  if (!drafts) {
+    block[0] = text.result.ids.back();
+  } else if (text.decider->choosesDrafts() && rowCount > 1) {
     TANDEM_RETURN_IF_ERROR(driver.run(loop.score_draft()));
     TANDEM_RETURN_IF_ERROR(driver.readRawTokens(ports.block, block));
-    draftRows = rowsOf(draftLogits, loop.block() - 1);
+    draftRows = rowsOf(draftLogits, rowCount - 1);
     TANDEM_RETURN_IF_ERROR(driver.readRows(ports.draftLogits, draftRows));
     text.decider->chooseDrafts(draftRows, position, block);
     TANDEM_RETURN_IF_ERROR(driver.writeTokens(ports.block, block));
@@ -244,7 +264,7 @@ StatusOr<uint32_t> Speculator::decideBlock(uint64_t position, Text &text) {
     TANDEM_RETURN_IF_ERROR(driver.readRawTokens(ports.block, block));
   }
   TANDEM_RETURN_IF_ERROR(driver.run(loop.verify_logits()));
-  std::span<float> rows = rowsOf(logits, loop.block());
+  std::span<float> rows = rowsOf(logits, rowCount);
   TANDEM_RETURN_IF_ERROR(driver.readRows(ports.logits, rows));
   TANDEM_ASSIGN_OR_RETURN(
       uint32_t count,
@@ -256,29 +276,83 @@ StatusOr<uint32_t> Speculator::decideBlock(uint64_t position, Text &text) {
   return count;
 }
 
-StatusOr<uint32_t> Speculator::draftRound(uint64_t position, Text &text) {
+/// Saves the features of the rows that are pending before the next verify
+/// writes others in their place.
+Status Speculator::keepFeatures() {
+  if (!pendingFeatures || pending == 0)
+    return Status();
+  size_t width = driver.featureWidth();
+  if (laterFeatures.size() + pending * width >
+      size_t(driver.loop().chunk()) * width)
+    TANDEM_RETURN_IF_ERROR(flushFeatures());
+  size_t known = laterFeatures.size();
+  laterFeatures.resize(known + pending * width);
+  return driver.readRows(driver.ports().features,
+                         std::span(laterFeatures).subspan(known));
+}
+
+/// Gives the drafter the features that were saved.
+Status Speculator::flushFeatures() {
+  if (laterFeatures.empty())
+    return Status();
+  TANDEM_RETURN_IF_ERROR(
+      driver.appendContext(laterFeatures, uint32_t(contextRows)));
+  contextRows += laterFeatures.size() / driver.featureWidth();
+  laterFeatures.clear();
+  // The context was appended where it belongs; the next row does not.
+  return driver.writeCount(driver.ports().start, uint32_t(cached.size()));
+}
+
+/// Verifies \p rows rows; a single one is no draft, and the drafter is not
+/// asked.
+StatusOr<uint32_t> Speculator::draftRound(uint64_t position, uint32_t rows,
+                                          Text &text) {
   const artifact::Loop &loop = driver.loop();
   const LoopPorts &ports = driver.ports();
   uint32_t anchor = text.result.ids.back();
   uint32_t decided = 0;
-  if (text.decider) {
-    TANDEM_ASSIGN_OR_RETURN(decided, decideBlock(position, text));
+  bool drafts = rows > 1 || !text.choosesRows;
+  if (drafts) {
+    TANDEM_RETURN_IF_ERROR(flushFeatures());
   } else {
-    TANDEM_RETURN_IF_ERROR(driver.run(loop.draft()));
+    TANDEM_RETURN_IF_ERROR(keepFeatures());
+    TANDEM_RETURN_IF_ERROR(
+        driver.writeTokens(ports.block, std::span(&anchor, 1)));
+  }
+  if (text.choosesRows)
+    TANDEM_RETURN_IF_ERROR(driver.writeCount(ports.blockCount, rows));
+  if (text.decider) {
+    TANDEM_ASSIGN_OR_RETURN(decided, decideBlock(position, rows, drafts, text));
+  } else {
+    if (drafts)
+      TANDEM_RETURN_IF_ERROR(driver.run(loop.draft()));
     TANDEM_RETURN_IF_ERROR(driver.run(loop.verify()));
   }
   TANDEM_RETURN_IF_ERROR(driver.run(loop.accept()));
   uint32_t low = decided ? decided : 1;
-  uint32_t high = decided ? decided : loop.block();
+  uint32_t high = decided ? decided : rows;
   TANDEM_ASSIGN_OR_RETURN(uint32_t accepted,
                           driver.readCount(ports.accepted, low, high));
   if (!decided)
     TANDEM_RETURN_IF_ERROR(driver.readTokens(
         ports.decided, std::span(round).first(accepted), position));
-  contextRows = cached.size();
+  if (drafts)
+    contextRows = cached.size();
   pendingFeatures = true;
   cached.push_back(anchor);
   cached.insert(cached.end(), round.begin(), round.begin() + accepted - 1);
+  return accepted;
+}
+
+/// A round of as many rows as seem to pay.
+StatusOr<uint32_t> Speculator::chosenRound(uint64_t position, Text &text) {
+  uint32_t wanted = text.budget - uint32_t(text.result.ids.size());
+  uint32_t rows = chooser.choose(text.blockRows, wanted);
+  double begin = now();
+  TANDEM_ASSIGN_OR_RETURN(uint32_t accepted, draftRound(position, rows, text));
+  // Reading the count waited for the programs.
+  chooser.record(rows, accepted, now() - begin);
+  text.result.roundRows.push_back(rows);
   return accepted;
 }
 
@@ -323,7 +397,10 @@ StatusOr<uint32_t> Speculator::deviceRound(uint64_t position, Text &text) {
 StatusOr<uint32_t> Speculator::oneRound(uint64_t position, Text &text) {
   if (text.rounds)
     return deviceRound(position, text);
-  return text.drafted ? draftRound(position, text) : plainRound(position, text);
+  if (!text.drafted)
+    return plainRound(position, text);
+  return text.choosesRows ? chosenRound(position, text)
+                          : draftRound(position, text.blockRows, text);
 }
 
 Status Speculator::startRounds(Text &text) {
@@ -347,15 +424,15 @@ Status Speculator::stopRounds(Text &text) {
 
 StatusOr<Generation> Speculator::write(std::span<const uint32_t> prompt,
                                        Text &text) {
-  Clock::time_point begin = Clock::now();
+  double begin = now();
   TANDEM_RETURN_IF_ERROR(prefill(prompt, text));
-  text.result.prefillSeconds = secondsSince(begin);
+  text.result.prefillSeconds = now() - begin;
   if (text.budget == 0)
     text.ended = true;
   if (!text.ended)
     emit(std::span(round).first(1), text);
 
-  begin = Clock::now();
+  begin = now();
   if (!text.ended)
     TANDEM_RETURN_IF_ERROR(startRounds(text));
   while (!text.ended) {
@@ -368,11 +445,14 @@ StatusOr<Generation> Speculator::write(std::span<const uint32_t> prompt,
     cached.resize(cached.size() - (decided - taken));
     pending = taken;
   }
-  text.result.decodeSeconds = secondsSince(begin);
+  text.result.decodeSeconds = now() - begin;
   return std::move(text.result);
 }
 
 Status Speculator::checkOptions(const GenerateOptions &options) const {
+  if (hasDrafter() && options.blockRows > driver.loop().block())
+    return invalidArgument("was compiled for blocks of ", driver.loop().block(),
+                           " tokens, ", options.blockRows, " were asked for");
   if ((options.sampling || options.logprobs) && !canSample())
     return invalidArgument("was compiled without logits: it can only write "
                            "the likeliest tokens");
@@ -408,6 +488,9 @@ StatusOr<Generation> Speculator::generate(std::span<const uint32_t> prompt,
             .options = options,
             .budget = std::min(options.maxNewTokens, room),
             .drafted = options.useDrafter && driver.hasDrafter(),
+            .blockRows =
+                options.blockRows ? options.blockRows : driver.loop().block(),
+            .choosesRows = options.chooseRows,
             .decider = std::nullopt,
             .rounds = nullptr,
             .sink = sink};
@@ -419,6 +502,8 @@ StatusOr<Generation> Speculator::generate(std::span<const uint32_t> prompt,
   text.result.ids.reserve(expected);
   if (text.drafted)
     text.result.acceptLengths.reserve(expected);
+  if (text.drafted && text.choosesRows)
+    text.result.roundRows.reserve(expected);
   if (options.sampling || options.logprobs || options.promptLogprobs) {
     // The likeliest tokens need no draft but the likeliest.
     text.decider.emplace(options.sampling.value_or(SamplingOptions::greedy()),
@@ -426,7 +511,11 @@ StatusOr<Generation> Speculator::generate(std::span<const uint32_t> prompt,
                                           : DraftChoice::Likeliest,
                          driver.loop().vocabulary());
     text.decider->start(prompt);
+    // Times must not show in a text.
+    if (options.sampling && options.drafts == DraftChoice::Rejection)
+      text.choosesRows = false;
   }
+  chooser.startText(text.budget);
 
   StatusOr<Generation> result = write(prompt, text);
   Status stopped = stopRounds(text);

@@ -14,10 +14,12 @@
 #ifndef TANDEM_RUNTIME_SPECULATOR_H
 #define TANDEM_RUNTIME_SPECULATOR_H
 
+#include "runtime/BlockChooser.h"
 #include "runtime/BlockSampler.h"
 #include "runtime/Logprobs.h"
 #include "runtime/LoopDriver.h"
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -56,6 +58,14 @@ struct GenerateOptions {
   std::vector<uint32_t> stopTokens = {};
   /// Whether the drafter, if there is one, takes part.
   bool useDrafter = true;
+  /// Most rows of a block that are verified, the anchor among them; 0: all
+  /// that the pair was compiled for.
+  uint32_t blockRows = 0;
+  /// Verifies as many rows as pay, chosen round by round: up to `blockRows`,
+  /// and down to one without a draft. Ids do not change, except that with
+  /// DraftChoice::Rejection they would depend on it: there, and where a device
+  /// runs rounds by itself, all `blockRows` are verified.
+  bool chooseRows = false;
   /// How tokens are chosen; has passed checkSampling. None: the likeliest.
   std::optional<SamplingOptions> sampling = std::nullopt;
   /// How the drafts of a sampled text are chosen.
@@ -84,6 +94,9 @@ struct Generation {
   /// Tokens that each round added to `ids`. The first id comes from the
   /// prefill and counts nowhere. Empty without the drafter.
   std::vector<uint32_t> acceptLengths;
+  /// Rows that each of these rounds verified, 1 being a round without a draft,
+  /// where they were chosen round by round. Otherwise empty.
+  std::vector<uint32_t> roundRows;
   FinishReason finishReason = FinishReason::Length;
   /// Tokens of the prompt that were in the caches.
   uint32_t reusedTokens = 0;
@@ -99,9 +112,13 @@ struct Generation {
 
 class Speculator {
 public:
+  /// Seconds since whenever.
+  using Now = std::function<double()>;
+
   /// \p artifact and \p device outlive the speculator. Fails when the artefact
-  /// is a single function.
-  static StatusOr<Speculator> create(const Artifact &artifact, Device &device);
+  /// is a single function. \p now is the clock that rounds are measured with.
+  static StatusOr<Speculator> create(const Artifact &artifact, Device &device,
+                                     Now now = steadySeconds);
 
   /// Writes one text behind \p prompt, from an empty context; one text can
   /// follow another. Errors: the prompt is empty, has ids outside the
@@ -127,6 +144,9 @@ private:
     const GenerateOptions &options;
     uint32_t budget;
     bool drafted;
+    /// Most rows of a round, and whether they are chosen.
+    uint32_t blockRows;
+    bool choosesRows;
     /// Decides on the host; none when the programs decide.
     std::optional<BlockSampler> decider;
     /// Runs the rounds; null when the host does.
@@ -135,7 +155,8 @@ private:
     TokenSink &sink;
   };
 
-  explicit Speculator(LoopDriver driver);
+  Speculator(LoopDriver driver, double draftCost, Now now);
+  static double steadySeconds();
 
   Status checkOptions(const GenerateOptions &options) const;
   StatusOr<Generation> write(std::span<const uint32_t> prompt, Text &text);
@@ -147,19 +168,24 @@ private:
   Status decideFirst(std::span<const float> row, Text &text);
   /// Each decides the tokens of one round, which stand at \p position, and
   /// leaves them in `round`.
-  StatusOr<uint32_t> draftRound(uint64_t position, Text &text);
+  StatusOr<uint32_t> draftRound(uint64_t position, uint32_t rows, Text &text);
+  StatusOr<uint32_t> chosenRound(uint64_t position, Text &text);
   StatusOr<uint32_t> plainRound(uint64_t position, Text &text);
   StatusOr<uint32_t> deviceRound(uint64_t position, Text &text);
   StatusOr<uint32_t> oneRound(uint64_t position, Text &text);
   Status startRounds(Text &text);
   Status stopRounds(Text &text);
-  StatusOr<uint32_t> decideBlock(uint64_t position, Text &text);
+  StatusOr<uint32_t> decideBlock(uint64_t position, uint32_t rows, bool drafts,
+                                 Text &text);
+  Status keepFeatures();
+  Status flushFeatures();
   /// Takes tokens over into the text until it ends; returns how many.
   uint32_t emit(std::span<const uint32_t> tokens, Text &text) const;
   bool isStopToken(uint32_t token, const GenerateOptions &options) const;
   std::span<float> rowsOf(std::vector<float> &buffer, size_t count) const;
 
   LoopDriver driver;
+  Now now;
   /// Tokens of the last round: [block].
   std::vector<uint32_t> round;
   /// Logits of the last round, [block, vocabulary], and of the drafter; made
@@ -170,8 +196,12 @@ private:
   std::vector<uint32_t> cached;
   uint32_t pending = 0;
   size_t contextRows = 0;
+  /// Features of rows behind those, which the drafter did not need yet:
+  /// [rows, width], at most a chunk of them.
+  std::vector<float> laterFeatures;
   /// Whether the rows that are pending left features.
   bool pendingFeatures = false;
+  BlockChooser chooser;
 };
 
 } // namespace tandem

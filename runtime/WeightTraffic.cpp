@@ -2,6 +2,8 @@
 
 #include "runtime/WeightTraffic.h"
 
+#include <algorithm>
+
 namespace tandem {
 
 uint64_t weightBytesRead(const Artifact &artifact, uint32_t program) {
@@ -11,7 +13,7 @@ uint64_t weightBytesRead(const Artifact &artifact, uint32_t program) {
        *root.programs()->Get(program)->launches()) {
     std::string_view family =
         root.kernels()->Get(launch->kernel())->family()->string_view();
-    if (family.starts_with("embed"))
+    if (family.starts_with("embed") || family.starts_with("rope"))
       continue;
     for (const artifact::Operand *operand : *launch->operands())
       if (operand->space() == artifact::Space::weight)
@@ -20,13 +22,20 @@ uint64_t weightBytesRead(const Artifact &artifact, uint32_t program) {
   return bytes;
 }
 
-uint64_t weightBytesPerRound(const Artifact &artifact, bool withDrafter) {
+double weightBytesPerRound(const Artifact &artifact, bool withDrafter,
+                           std::span<const uint32_t> roundRows) {
   const artifact::Loop &loop = *artifact.root().loop();
+  auto read = [&](int32_t program) {
+    return double(weightBytesRead(artifact, uint32_t(program)));
+  };
   if (!withDrafter)
-    return weightBytesRead(artifact, uint32_t(loop.step()));
-  return weightBytesRead(artifact, uint32_t(loop.draft())) +
-         weightBytesRead(artifact, uint32_t(loop.verify())) +
-         weightBytesRead(artifact, uint32_t(loop.accept()));
+    return read(loop.step());
+  double drafted = 1;
+  if (!roundRows.empty())
+    drafted -= double(std::count(roundRows.begin(), roundRows.end(), 1u)) /
+               double(roundRows.size());
+  return drafted * read(loop.draft()) + read(loop.verify()) +
+         read(loop.accept());
 }
 
 } // namespace tandem

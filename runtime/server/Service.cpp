@@ -130,6 +130,8 @@ Service::admit(Endpoint endpoint, std::string_view body) {
   if (auto error = encodePrompts(*job))
     return *error;
   request.generate.useDrafter = options.useDrafter;
+  request.generate.blockRows = options.blockRows;
+  request.generate.chooseRows = options.chooseRows;
   request.generate.drafts = options.drafts;
   char id[24];
   std::snprintf(id, sizeof(id), "%016llx",

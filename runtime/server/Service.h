@@ -45,6 +45,9 @@ struct ServiceOptions {
   /// Takes the place of the checkpoint's chat template.
   std::optional<std::string> templateName = std::nullopt;
   bool useDrafter = true;
+  /// As those of GenerateOptions.
+  uint32_t blockRows = 0;
+  bool chooseRows = false;
   DraftChoice drafts = DraftChoice::Likeliest;
 };
 

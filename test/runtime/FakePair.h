@@ -66,6 +66,11 @@ public:
   const Tokens &history() const { return cached; }
   /// How often each program ran.
   std::map<std::string, unsigned> runs;
+  /// Seconds that have passed here, and what adds to them: a run of a program,
+  /// and a row of it that is verified.
+  double seconds = 0;
+  std::map<std::string, double> programSeconds = {{"verify", 1}, {"step", 1}};
+  double rowSeconds = 0;
   /// What run() returns instead of running a program of this name.
   std::string failingProgram;
 

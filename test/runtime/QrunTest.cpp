@@ -189,7 +189,7 @@ TEST_F(QrunTest, PromptsComeFromFlagsAndFiles) {
 }
 
 TEST_F(QrunTest, JsonIsOneObject) {
-  Outcome outcome = shell("$qrun pair.tandem -p ab -n 9 --json");
+  Outcome outcome = shell("$qrun pair.tandem -p ab -n 9 --json --block 4");
   EXPECT_EQ(outcome.exitCode, 0);
   // 'd' (100) and 'i' (105) are divisible by 5: the draft behind them is wrong.
   std::string begin =
@@ -246,6 +246,11 @@ TEST_F(QrunTest, UsageErrorsExitWith2AndOneLine) {
   expectLineWith("pair.tandem -p a -n -3", 2, "qrun: ");
   expectLineWith("pair.tandem -p a --threads 0", 2, "--threads");
   expectLineWith("pair.tandem -p a --stop ''", 2, "--stop");
+  for (const char *rows : {"0", "-1", "4x", "all"})
+    expectLineWith(std::string("pair.tandem -p a --block ") + rows, 2,
+                   "--block: expected auto or a number of tokens");
+  expectLineWith("pair.tandem -p a --block 99", 1,
+                 "pair.tandem: was compiled for blocks of");
   expectLineWith("score pair.tandem -o x", 2, "--ids is required");
   expectLineWith("exec pair.tandem --in x", 2, "-o is required");
   expectLineWith("tokenize -p x", 2, "an artifact is required");

@@ -315,3 +315,117 @@ TEST(Speculator, SingleFunctionCannotWriteText) {
   ASSERT_TRUE(artifact.isOk()) << artifact.status().message();
   EXPECT_FALSE(Speculator::create(*artifact, pair).isOk());
 }
+
+//===----------------------------------------------------------------------===//
+// Rows that are chosen round by round
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Writes with chosen rows; a draft takes \p draftSeconds steps.
+Generation writeChosen(FakePair &pair, const Tokens &prompt, uint32_t newTokens,
+                       double draftSeconds, GenerateOptions options = {}) {
+  pair.programSeconds["draft"] = draftSeconds;
+  pair.rowSeconds = 0.1;
+  auto speculator = Speculator::create(pair.artifact(), pair,
+                                       [&pair] { return pair.seconds; });
+  EXPECT_TRUE(speculator.isOk());
+  options.maxNewTokens = newTokens;
+  options.chooseRows = true;
+  Collector sink;
+  auto result = speculator->generate(prompt, options, sink);
+  EXPECT_TRUE(result.isOk()) << result.status().message();
+  return result.isOk() ? *result : Generation();
+}
+
+} // namespace
+
+TEST(ChosenRows, DraftsThatAreRightFillWholeBlocks) {
+  FakePair pair({.loop = {.block = 16, .maxContext = 512}}, hashTarget,
+                alwaysRight);
+  Generation result = writeChosen(pair, someTokens(5), 200, 0.5);
+  EXPECT_EQ(result.ids, continuation(hashTarget, someTokens(5), 200));
+  EXPECT_EQ(result.roundRows.size(), result.acceptLengths.size());
+  EXPECT_GT(std::count(result.roundRows.begin(), result.roundRows.end(), 16u),
+            8);
+  EXPECT_LT(pair.seconds, 200 / 3);
+}
+
+TEST(ChosenRows, DrafterThatIsNeverRightCostsAlmostNothing) {
+  for (double draftSeconds : {0.3, 1.0, 3.0}) {
+    FakePair pair({.loop = {.block = 16, .maxContext = 512}}, hashTarget,
+                  alwaysWrong);
+    Generation result = writeChosen(pair, someTokens(5), 300, draftSeconds);
+    EXPECT_EQ(result.ids, continuation(hashTarget, someTokens(5), 300));
+    EXPECT_LE(pair.seconds, 300 * 1.05) << draftSeconds;
+  }
+}
+
+TEST(ChosenRows, DrafterThatGetsBetterIsFoundOut) {
+  unsigned rounds = 0;
+  Drafter later = [&](unsigned slot, uint32_t right) {
+    rounds += slot == 1;
+    return rounds > 4 ? right : (right + 1) % 90;
+  };
+  // More rows without a draft than a chunk of the context has.
+  FakePair pair({.loop = {.block = 8, .maxContext = 1024}}, hashTarget, later);
+  Generation result = writeChosen(pair, someTokens(11), 900, 0.5);
+  EXPECT_EQ(result.ids, continuation(hashTarget, someTokens(11), 900));
+  EXPECT_EQ(result.roundRows.back() == 1 ? 0u : 1u, 1u);
+  EXPECT_GT(std::count(result.roundRows.begin(), result.roundRows.end(), 1u),
+            8);
+  EXPECT_GT(pair.runs["context"], 1u);
+}
+
+TEST(ChosenRows, IdsNeverDependOnTheRows) {
+  std::mt19937 random(2);
+  for (uint32_t block : {1u, 2u, 3u, 7u, 16u})
+    for (double draftSeconds : {0.0, 0.4, 2.0}) {
+      Drafter sometimes = [&](unsigned, uint32_t right) {
+        return random() % 3 ? right : uint32_t(random() % 90);
+      };
+      FakePair pair({.loop = {.block = block, .maxContext = 128}}, hashTarget,
+                    sometimes);
+      Generation result = writeChosen(pair, someTokens(9), 100, draftSeconds);
+      EXPECT_EQ(result.ids, continuation(hashTarget, someTokens(9), 100));
+      for (uint32_t rows : result.roundRows)
+        EXPECT_LE(rows, block);
+    }
+}
+
+TEST(ChosenRows, SampledTextsAreTheSame) {
+  for (DraftChoice drafts :
+       {DraftChoice::Likeliest, DraftChoice::Shared, DraftChoice::Rejection}) {
+    GenerateOptions options;
+    options.sampling = SamplingOptions();
+    options.sampling->seed = 7;
+    options.drafts = drafts;
+    FakePair pair({.loop = {.block = 8}}, hashTarget, rightFor(3));
+    Generation chosen = writeChosen(pair, someTokens(5), 40, 0.5, options);
+    EXPECT_EQ(chosen.roundRows.empty(), drafts == DraftChoice::Rejection);
+
+    FakePair other({.loop = {.block = 8}}, hashTarget, rightFor(3));
+    options.maxNewTokens = 40;
+    Collector sink;
+    auto fixed = generate(other, someTokens(5), options, sink);
+    ASSERT_TRUE(fixed.isOk());
+    EXPECT_EQ(chosen.ids, fixed->ids);
+  }
+}
+
+TEST(ChosenRows, FixedRowsAreAnyUpToTheBlock) {
+  for (uint32_t rows : {1u, 2u, 3u, 4u}) {
+    FakePair pair({}, hashTarget, alwaysRight);
+    Collector sink;
+    auto result = generate(pair, someTokens(5),
+                           {.maxNewTokens = 13, .blockRows = rows}, sink);
+    ASSERT_TRUE(result.isOk());
+    EXPECT_EQ(result->ids, continuation(hashTarget, someTokens(5), 13));
+    EXPECT_EQ(result->acceptLengths[0], rows);
+  }
+  FakePair pair({}, hashTarget, alwaysRight);
+  Collector sink;
+  auto result = generate(pair, someTokens(5), {.blockRows = 5}, sink);
+  EXPECT_EQ(result.status().message(),
+            "was compiled for blocks of 4 tokens, 5 were asked for");
+}

@@ -80,7 +80,8 @@ static nlohmann::ordered_json toJson(const BenchSide &side, double bandwidth) {
           {"mean_accept_length", side.meanAcceptLength},
           {"round_ms", side.roundSeconds * 1e3},
           {"program_ms", programs},
-          {"weight_bytes_per_round", side.weightBytesPerRound},
+          {"weight_bytes_per_round", uint64_t(side.weightBytesPerRound)},
+          {"drafted_share", side.draftedShare},
           {"gb_per_s", side.bytesPerSecond() / 1e9},
           {"bandwidth_share", side.bytesPerSecond() / bandwidth}};
 }
@@ -102,7 +103,7 @@ static void printSide(const char *name, const BenchSide &side,
   std::printf("  %-12s %8.1f tokens/s  accept %5.2f  round %8.2f ms  "
               "%7.1f MB  %6.2f GB/s (%.0f%%)\n",
               name, side.tokensPerSecond, side.meanAcceptLength,
-              side.roundSeconds * 1e3, double(side.weightBytesPerRound) / 1e6,
+              side.roundSeconds * 1e3, side.weightBytesPerRound / 1e6,
               side.bytesPerSecond() / 1e9,
               side.bytesPerSecond() / bandwidth * 100);
   std::printf("  %-12s", "");
@@ -167,6 +168,8 @@ Status bench(const BenchFlags &flags) {
     BenchOptions options;
     options.newTokens = scenario.newTokens;
     options.repeats = flags.repeats;
+    options.blockRows = flags.block.value_or(0);
+    options.chooseRows = !flags.block;
     auto result = tandem::bench(session.artifact, session.device(),
                                 repeatIds(ids, scenario.promptTokens), options);
     if (!result.isOk())

@@ -55,6 +55,7 @@ struct BenchFlags : DeviceFlags {
   /// For a prompt without scenarios.
   uint32_t maxNewTokens = 128;
   unsigned repeats = 3;
+  BlockFlag block;
   bool json = false;
 };
 /// Measures and prints how fast the pair is.
@@ -83,6 +84,7 @@ struct ServeFlags : DeviceFlags {
   uint32_t maxBodyMegabytes = 8;
   std::optional<std::string> templateName;
   bool noDraft = false;
+  BlockFlag block;
   DraftChoice drafts = defaultDraftChoice;
 };
 /// Answers requests of OpenAI's API until it gets a signal.

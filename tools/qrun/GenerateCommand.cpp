@@ -42,6 +42,8 @@ static void printJson(const Generation &generation,
   if (options.sampling)
     object["seed"] = options.sampling->seed;
   object["accept_lengths"] = generation.acceptLengths;
+  if (!generation.roundRows.empty())
+    object["round_rows"] = generation.roundRows;
   object["mean_accept_length"] = generation.meanAcceptLength();
   object["timing"] = {{"load_s", loadSeconds},
                       {"prefill_s", generation.prefillSeconds},
@@ -66,8 +68,9 @@ static void printSummary(const Generation &generation, const Session &session) {
   // Large enough for an estimate, small enough not to be waited for.
   auto bandwidth = session.machine.measureBandwidth(uint64_t(256) << 20);
   if (rounds > 0 && bandwidth.isOk()) {
-    double rate = double(weightBytesPerRound(session.artifact, drafted)) *
-                  double(rounds) / generation.decodeSeconds;
+    double rate =
+        weightBytesPerRound(session.artifact, drafted, generation.roundRows) *
+        double(rounds) / generation.decodeSeconds;
     std::fprintf(stderr, ", weights read at %.1f GB/s (%.0f%% of %.1f)",
                  rate / 1e9, rate / *bandwidth * 100, *bandwidth / 1e9);
   }

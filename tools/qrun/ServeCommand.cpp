@@ -312,6 +312,8 @@ Status serve(const ServeFlags &flags) {
   options.timeout = flags.timeout;
   options.templateName = flags.templateName;
   options.useDrafter = !flags.noDraft;
+  options.blockRows = flags.block.value_or(0);
+  options.chooseRows = !flags.block;
   options.drafts = flags.drafts;
   auto service = server::Service::create(session.artifact, session.device(),
                                          std::move(options));

@@ -3,6 +3,7 @@
 #include "tools/qrun/TextFlags.h"
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 
 namespace tandem::qrun {
 
@@ -11,8 +12,28 @@ static const std::map<std::string, DraftChoice> draftChoices = {
     {"shared", DraftChoice::Shared},
     {"rejection", DraftChoice::Rejection}};
 
-static void addDraftFlags(CLI::App &app, bool &noDraft, DraftChoice &drafts) {
+void addBlockFlag(CLI::App &app, BlockFlag &block) {
+  app.add_option_function<std::string>(
+         "--block",
+         [&block](const std::string &text) {
+           uint32_t rows = 0;
+           const char *end = text.data() + text.size();
+           auto parsed = std::from_chars(text.data(), end, rows);
+           if (parsed.ec == std::errc() && parsed.ptr == end && rows > 0)
+             block = rows;
+           else if (text != "auto")
+             throw CLI::ValidationError(
+                 "--block",
+                 "expected auto or a number of tokens, got '" + text + "'");
+         },
+         "Tokens of a block that are verified (default: auto, as many as pay)")
+      ->option_text("N");
+}
+
+static void addDraftFlags(CLI::App &app, bool &noDraft, BlockFlag &block,
+                          DraftChoice &drafts) {
   app.add_flag("--no-draft", noDraft, "Without the drafter");
+  addBlockFlag(app, block);
   app.add_option("--draft-sampling", drafts,
                  "How drafts of sampled texts are chosen: likeliest, shared "
                  "(the default) or rejection")
@@ -54,7 +75,7 @@ static void addSamplingFlags(CLI::App &app, SamplingFlags &flags) {
 }
 
 void addAnswerFlags(CLI::App &app, AnswerFlags &flags) {
-  addDraftFlags(app, flags.noDraft, flags.drafts);
+  addDraftFlags(app, flags.noDraft, flags.block, flags.drafts);
   app.add_flag("--ignore-eos", flags.ignoreEos, "Go on behind stop tokens");
   app.add_option("--stop", flags.stops,
                  "Text that ends the answer; may be given several times")
@@ -104,7 +125,7 @@ void addServeFlags(CLI::App &app, ServeFlags &flags) {
   app.add_option("--template", flags.templateName,
                  "Chat template in place of the checkpoint's: " +
                      std::string(ChatTemplate::names()));
-  addDraftFlags(app, flags.noDraft, flags.drafts);
+  addDraftFlags(app, flags.noDraft, flags.block, flags.drafts);
 }
 
 std::string problemOf(const AnswerFlags &flags) {

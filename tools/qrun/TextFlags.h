@@ -11,6 +11,7 @@ class App;
 
 namespace tandem::qrun {
 
+void addBlockFlag(CLI::App &app, BlockFlag &block);
 void addAnswerFlags(CLI::App &app, AnswerFlags &flags);
 void addChatFlags(CLI::App &app, ChatFlags &flags);
 void addServeFlags(CLI::App &app, ServeFlags &flags);

@@ -66,6 +66,8 @@ StatusOr<GenerateOptions> makeOptions(const AnswerFlags &flags,
                           makeSampling(flags.sampling, artifact));
   options.drafts = flags.drafts;
   options.useDrafter = !flags.noDraft;
+  options.chooseRows = !flags.block;
+  options.blockRows = flags.block.value_or(0);
   options.ignoreStopTokens = flags.ignoreEos;
   options.stopTokens = flags.stopTokens;
   return options;

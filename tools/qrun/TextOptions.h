@@ -25,11 +25,15 @@ struct SamplingFlags {
   std::vector<std::string> logitBias;
 };
 
+/// Rows of a block that are verified. None: chosen round by round.
+using BlockFlag = std::optional<uint32_t>;
+
 /// How an answer is drafted, and what ends it.
 struct AnswerFlags {
   SamplingFlags sampling;
   DraftChoice drafts = defaultDraftChoice;
   bool noDraft = false;
+  BlockFlag block;
   bool ignoreEos = false;
   std::vector<std::string> stops;
   std::vector<uint32_t> stopTokens;

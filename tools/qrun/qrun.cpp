@@ -147,6 +147,7 @@ int main(int argc, char **argv) {
                    "Runs of each kind; medians are printed")
       ->check(CLI::Range(1u, 1000u))
       ->capture_default_str();
+  addBlockFlag(*benchApp, benchFlags.block);
   benchApp->add_flag("--json", benchFlags.json, "Print one JSON object");
   benchApp->callback([&] {
     problem = missing(benchFlags.artifact, nullptr);
