@@ -94,6 +94,8 @@ private:
   Expected<Offset<artifact::Launch>> buildLaunch(plan::LaunchOp launch);
   artifact::Operand buildOperand(mlir::Value memory);
   Offset<artifact::Loop> buildLoop(plan::LoopOp loop);
+  Offset<artifact::Chat> buildChat();
+  Offset<artifact::GenerationDefaults> buildGeneration();
   Offset<artifact::Build> buildBuild();
   /// Null when the file gets none.
   Expected<Offset<artifact::SelfTest>> buildSelfTest();
@@ -283,6 +285,26 @@ Error TableBuilder::buildPrograms(Tables<artifact::Program> &programs) {
   return Error::success();
 }
 
+Offset<artifact::Chat> TableBuilder::buildChat() {
+  if (!contents.chat.templateHash)
+    return 0;
+  return artifact::CreateChat(builder, *contents.chat.templateHash,
+                              contents.chat.thinking);
+}
+
+Offset<artifact::GenerationDefaults> TableBuilder::buildGeneration() {
+  if (!contents.chat.generation)
+    return 0;
+  const models::ChatData::Generation &given = *contents.chat.generation;
+  auto number = [](std::optional<double> value) {
+    return static_cast<float>(value.value_or(-1));
+  };
+  return artifact::CreateGenerationDefaults(
+      builder, given.sample, number(given.temperature),
+      static_cast<int32_t>(given.topK.value_or(-1)), number(given.topP),
+      number(given.minP), number(given.repetitionPenalty));
+}
+
 Offset<artifact::Loop> TableBuilder::buildLoop(plan::LoopOp loop) {
   auto indexOf = [&](std::optional<StringRef> program) {
     auto found = program ? programIndexes.find(*program) : programIndexes.end();
@@ -296,7 +318,9 @@ Offset<artifact::Loop> TableBuilder::buildLoop(plan::LoopOp loop) {
       indexOf(loop.getPrefill()), indexOf(loop.getStep()),
       indexOf(loop.getContext()), indexOf(loop.getDraft()),
       indexOf(loop.getVerify()), indexOf(loop.getAccept()),
-      indexOf(loop.getScore()), indexOf(loop.getScoreDraft()));
+      indexOf(loop.getScore()), indexOf(loop.getScoreDraft()),
+      indexOf(loop.getPrefillLogits()), indexOf(loop.getStepLogits()),
+      indexOf(loop.getVerifyLogits()));
 }
 
 Offset<artifact::Build> TableBuilder::buildBuild() {
@@ -355,6 +379,8 @@ Error TableBuilder::build() {
   if (contents.tokenizer)
     tokenizer = serializeTokenizer(builder, *contents.tokenizer);
   auto build = buildBuild();
+  auto chat = buildChat();
+  auto generation = buildGeneration();
   Offset<artifact::Cpu> cpu;
   if (!contents.code.isForGpu()) {
     auto level = text(contents.code.arch);
@@ -375,7 +401,7 @@ Error TableBuilder::build() {
                    getModuleSize(PlanDialect::kStateSizeAttrName),
                    getModuleSize(PlanDialect::kPortSizeAttrName), ports, states,
                    weights, images, kernels, programs, loop, tokenizer, build,
-                   /*chat=*/0, /*generation=*/0, layout.filledSize, *selfTest));
+                   chat, generation, layout.filledSize, *selfTest));
   // Without assertions the builder goes past its limit in silence.
   if (builder.GetSize() >= FLATBUFFERS_MAX_BUFFER_SIZE)
     return createStringError("the tables have " + Twine(builder.GetSize()) +

@@ -10,6 +10,7 @@
 #define TANDEM_CODEGEN_ARTIFACTTABLES_H
 
 #include "codegen/Code.h"
+#include "models/ChatData.h"
 #include "models/TokenizerData.h"
 #include "runtime/Artifact_generated.h"
 
@@ -40,6 +41,7 @@ struct ArtifactContents {
   /// Left out of a file without a drafter, without a tokenizer, or with a
   /// context that is shorter than kSelfTestContext.
   std::optional<SelfTest> selfTest;
+  models::ChatData chat;
   /// For people; must not depend on when and where the compiler runs.
   std::string compilerVersion;
   std::string commandLine;

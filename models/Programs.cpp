@@ -24,10 +24,12 @@ public:
     taps = pair.drafterConfig->targetLayers;
   }
 
-  void buildPrefill();
-  void buildStep();
+  /// Each builds the program \p name of the target; one whose name ends in
+  /// `_logits` also returns the logits that its tokens are the largest of.
+  void buildPrefill(StringRef name);
+  void buildStep(StringRef name);
+  void buildVerify(StringRef name);
   void buildScore();
-  void buildVerify();
   void buildAccept();
   void buildContext();
   /// `draft`, or `score_draft` when \p name says so, which also returns logits.
@@ -62,6 +64,16 @@ private:
                                   program.getInput(count));
   }
 
+  /// Ends \p program with \p results, and \p logits as port \p port when
+  /// \p name says so.
+  static void finish(ProgramBuilder &program, StringRef name,
+                     SmallVector<std::pair<StringRef, Value>> results,
+                     StringRef port, Value logits) {
+    if (name.ends_with("_logits"))
+      results.push_back({port, logits});
+    program.finish(results);
+  }
+
   /// The most likely token of each row of \p logits.
   Value argmax(ProgramBuilder &program, Value logits) const {
     int64_t rows = cast<RankedTensorType>(logits.getType()).getDimSize(0);
@@ -88,12 +100,11 @@ private:
 // Programs of the target
 //===----------------------------------------------------------------------===//
 
-void PairBuilder::buildPrefill() {
-  ProgramBuilder program =
-      startTarget("prefill", {{"chunk", getTokens(sizes.chunk)},
-                              {"chunk_count", getScalar()},
-                              {"start", getScalar()},
-                              {"accepted", getScalar()}});
+void PairBuilder::buildPrefill(StringRef name) {
+  ProgramBuilder program = startTarget(name, {{"chunk", getTokens(sizes.chunk)},
+                                              {"chunk_count", getScalar()},
+                                              {"start", getScalar()},
+                                              {"accepted", getScalar()}});
   Value count = program.getInput("chunk_count");
   RowContext context = {program.getInput("start"), count,
                         program.getInput("accepted"), /*commit=*/true};
@@ -104,17 +115,18 @@ void PairBuilder::buildPrefill() {
       program.getBuilder(), program.getLoc(),
       program.layers().getRowsType(1, pair.targetConfig.hiddenSize),
       streams.last, count);
-  Value anchor = argmax(program, target.logits(program.layers(), last));
+  Value logits = target.logits(program.layers(), last);
+  SmallVector<std::pair<StringRef, Value>> results = {
+      {"anchor", argmax(program, logits)}};
   if (drafter)
-    program.finish({{"anchor", anchor}, {"chunk_features", streams.features}});
-  else
-    program.finish({{"anchor", anchor}});
+    results.push_back({"chunk_features", streams.features});
+  finish(program, name, results, "anchor_logits", logits);
 }
 
-void PairBuilder::buildStep() {
-  ProgramBuilder program = startTarget("step", {{"anchor", getScalar()},
-                                                {"start", getScalar()},
-                                                {"accepted", getScalar()}});
+void PairBuilder::buildStep(StringRef name) {
+  ProgramBuilder program = startTarget(name, {{"anchor", getScalar()},
+                                              {"start", getScalar()},
+                                              {"accepted", getScalar()}});
   Value start = program.getInput("start"), anchor = program.getInput("anchor");
   // Nothing is committed: the row is pending until the next call keeps it, as
   // in verify, so that both leave the same state behind.
@@ -122,14 +134,16 @@ void PairBuilder::buildStep() {
                         /*commit=*/false};
   Qwen35::Streams streams = target.run(program.layers(), anchor, context,
                                        program.caches, /*taps=*/{});
-  Value decided =
-      argmax(program, target.logits(program.layers(), streams.last));
+  Value logits = target.logits(program.layers(), streams.last);
+  Value decided = argmax(program, logits);
   auto accept = lm::AcceptOp::create(program.getBuilder(), program.getLoc(),
                                      anchor, decided, start, /*count=*/Value());
-  program.finish({{"anchor", accept.getAnchor()},
-                  {"accepted", accept.getAccepted()},
-                  {"start", accept.getNextStart()},
-                  {"context_start", accept.getContextStart()}});
+  finish(program, name,
+         {{"anchor", accept.getAnchor()},
+          {"accepted", accept.getAccepted()},
+          {"start", accept.getNextStart()},
+          {"context_start", accept.getContextStart()}},
+         "anchor_logits", logits);
 }
 
 void PairBuilder::buildScore() {
@@ -152,21 +166,21 @@ void PairBuilder::buildScore() {
     program.finish({{"score_logits", logits}});
 }
 
-void PairBuilder::buildVerify() {
-  ProgramBuilder program =
-      startTarget("verify", {{"block", getTokens(sizes.block)},
-                             {"block_count", getScalar()},
-                             {"start", getScalar()},
-                             {"accepted", getScalar()}});
+void PairBuilder::buildVerify(StringRef name) {
+  ProgramBuilder program = startTarget(name, {{"block", getTokens(sizes.block)},
+                                              {"block_count", getScalar()},
+                                              {"start", getScalar()},
+                                              {"accepted", getScalar()}});
   RowContext context = {program.getInput("start"),
                         program.getInput("block_count"),
                         program.getInput("accepted"), /*commit=*/false};
   Value tokens = getLiveTokens(program, "block", "block_count");
   Qwen35::Streams streams =
       target.run(program.layers(), tokens, context, program.caches, taps);
-  Value decided =
-      argmax(program, target.logits(program.layers(), streams.last));
-  program.finish({{"decided", decided}, {"features", streams.features}});
+  Value logits = target.logits(program.layers(), streams.last);
+  finish(program, name,
+         {{"decided", argmax(program, logits)}, {"features", streams.features}},
+         "logits", logits);
 }
 
 //===----------------------------------------------------------------------===//
@@ -253,17 +267,21 @@ void tandem::models::buildPrograms(ModuleOp module, const Pair &pair,
                                    ArrayRef<int32_t> stopTokens,
                                    Type elementType) {
   PairBuilder build(module, pair, sizes, elementType);
-  build.buildPrefill();
-  build.buildStep();
+  build.buildPrefill("prefill");
+  build.buildStep("step");
   if (pair.drafter) {
     build.buildContext();
     build.buildDraft("draft");
-    build.buildVerify();
+    build.buildVerify("verify");
     build.buildAccept();
   }
   build.buildScore();
   if (pair.drafter)
     build.buildDraft("score_draft");
+  build.buildPrefill("prefill_logits");
+  build.buildStep("step_logits");
+  if (pair.drafter)
+    build.buildVerify("verify_logits");
 
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
   auto symbol = [&](StringRef name) {
@@ -281,5 +299,6 @@ void tandem::models::buildPrograms(ModuleOp module, const Pair &pair,
       builder.getI64IntegerAttr(sizes.scoreChunk),
       builder.getI64IntegerAttr(sizes.maxContext),
       builder.getI64IntegerAttr(pair.targetConfig.vocabularySize),
-      builder.getDenseI32ArrayAttr(stopTokens));
+      builder.getDenseI32ArrayAttr(stopTokens), symbol("prefill_logits"),
+      symbol("step_logits"), drafterSymbol("verify_logits"));
 }

@@ -2,8 +2,8 @@
 //
 // What models/Tokenizer.cpp reads from tokenizer.json and what
 // codegen/TokenizerTable.cpp writes into an artefact, field by field the table
-// `Tokenizer` of runtime/Artifact.fbs. Plain data on std alone: this is the one
-// header of models that codegen includes.
+// `Tokenizer` of runtime/Artifact.fbs. Plain data on std alone, because codegen
+// includes it.
 //
 //===----------------------------------------------------------------------===//
 

@@ -63,11 +63,26 @@ private:
     }
     SmallVector<Port> round = {
         {"accepted", 1}, {"anchor", 1}, {"start", 1}, {"context_start", 1}};
+    SmallVector<Port> prefillIn = {
+        {"chunk", chunk}, {"chunk_count", 1}, {"start", 1}, {"accepted", 1}};
+    SmallVector<Port> stepIn = {{"anchor", 1}, {"start", 1}, {"accepted", 1}};
+    SmallVector<Port> verifyIn = {
+        {"block", block}, {"block_count", 1}, {"start", 1}, {"accepted", 1}};
+    SmallVector<Port> verifyOut = {{"decided", block},
+                                   {"features", block, Port::Features}};
     SmallVector<Port> draftIn = {{"anchor", 1},
                                  {"features", block, Port::Features},
                                  {"accepted", 1},
                                  {"context_start", 1},
                                  {"start", 1}};
+
+    // Programs for the host to decide by also write logits.
+    auto with = [](SmallVector<Port> ports, Port logits) {
+      ports.push_back(logits);
+      return ports;
+    };
+    Port anchorLogits = {"anchor_logits", 1, Port::Logits};
+    Port blockLogits = {"logits", block, Port::Logits};
 
     auto check = [&](FlatSymbolRefAttr program, ArrayRef<Port> inputs,
                      ArrayRef<Port> outputs) {
@@ -75,28 +90,21 @@ private:
                      : success();
     };
     return success(
-        succeeded(check(loop.getPrefillAttr(),
-                        {{"chunk", chunk},
-                         {"chunk_count", 1},
-                         {"start", 1},
-                         {"accepted", 1}},
-                        prefillOut)) &&
-        succeeded(check(loop.getStepAttr(),
-                        {{"anchor", 1}, {"start", 1}, {"accepted", 1}},
-                        round)) &&
+        succeeded(check(loop.getPrefillAttr(), prefillIn, prefillOut)) &&
+        succeeded(check(loop.getPrefillLogitsAttr(), prefillIn,
+                        with(prefillOut, anchorLogits))) &&
+        succeeded(check(loop.getStepAttr(), stepIn, round)) &&
+        succeeded(check(loop.getStepLogitsAttr(), stepIn,
+                        with(round, anchorLogits))) &&
         succeeded(check(loop.getContextAttr(),
                         {{"chunk_features", chunk, Port::Features},
                          {"chunk_count", 1},
                          {"start", 1}},
                         {})) &&
         succeeded(check(loop.getDraftAttr(), draftIn, {{"block", block}})) &&
-        succeeded(
-            check(loop.getVerifyAttr(),
-                  {{"block", block},
-                   {"block_count", 1},
-                   {"start", 1},
-                   {"accepted", 1}},
-                  {{"decided", block}, {"features", block, Port::Features}})) &&
+        succeeded(check(loop.getVerifyAttr(), verifyIn, verifyOut)) &&
+        succeeded(check(loop.getVerifyLogitsAttr(), verifyIn,
+                        with(verifyOut, blockLogits))) &&
         succeeded(check(loop.getAcceptAttr(),
                         {{"block", block},
                          {"decided", block},

@@ -121,6 +121,15 @@ LogicalResult SpeculateOp::verify() {
     if (token < 0 || token >= static_cast<int64_t>(getVocabulary()))
       return emitOpError("expects stop tokens below ")
              << getVocabulary() << ", but got " << token;
+  // (C5)
+  bool logits = getPrefillLogits().has_value();
+  if (getStepLogits().has_value() != logits)
+    return emitOpError("expects prefill_logits and step_logits together");
+  if (getVerifyLogits().has_value() != (logits && present == 4))
+    return emitOpError("expects verify_logits ")
+           << (logits && present == 4
+                   ? "with prefill_logits and a drafter"
+                   : "only with prefill_logits and a drafter");
   return success();
 }
 

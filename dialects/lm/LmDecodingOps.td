@@ -196,8 +196,9 @@ def Lm_SpeculateOp
   let summary = "The speculative loop and its programs.";
   let description = [{
     Names the programs of a text: `prefill` and `step` always; `context`, `draft`, `verify` and `accept` when there is a
-    drafter; `score` and `score_draft` for checking. A round is draft, verify, accept. `lm-lower-speculate` checks that the
-    programs fit together and makes it a `plan.loop`.
+    drafter; `score` and `score_draft` for checking; `prefill_logits`, `step_logits` and `verify_logits` for tokens that the
+    host decides. A round is draft, verify, accept. `lm-lower-speculate` checks that the programs fit together and makes it
+    a `plan.loop`.
 
     Example:
 
@@ -214,6 +215,7 @@ def Lm_SpeculateOp
     - (C2) context, draft, verify and accept are given together, with a block of at least 2; without them the block is 1.
     - (C3) sizes are between 1 and 2^24.
     - (C4) stop tokens are inside the vocabulary.
+    - (C5) prefill_logits and step_logits are given together; verify_logits with them and a drafter, and only then.
   }];
   let arguments = (ins FlatSymbolRefAttr:$prefill, FlatSymbolRefAttr:$step,
                        OptionalAttr<FlatSymbolRefAttr>:$context,
@@ -224,7 +226,10 @@ def Lm_SpeculateOp
                        OptionalAttr<FlatSymbolRefAttr>:$score_draft,
                        I64Attr:$block, I64Attr:$chunk, I64Attr:$score_chunk,
                        I64Attr:$max_context, I64Attr:$vocabulary,
-                       DenseI32ArrayAttr:$stop_tokens);
+                       DenseI32ArrayAttr:$stop_tokens,
+                       OptionalAttr<FlatSymbolRefAttr>:$prefill_logits,
+                       OptionalAttr<FlatSymbolRefAttr>:$step_logits,
+                       OptionalAttr<FlatSymbolRefAttr>:$verify_logits);
   let assemblyFormat = "attr-dict";
   let hasVerifier = 1;
 }

@@ -256,7 +256,10 @@ def Plan_LoopOp
                        OptionalAttr<FlatSymbolRefAttr>:$score_draft,
                        I64Attr:$block, I64Attr:$chunk, I64Attr:$score_chunk,
                        I64Attr:$max_context, I64Attr:$vocabulary,
-                       DenseI32ArrayAttr:$stop_tokens);
+                       DenseI32ArrayAttr:$stop_tokens,
+                       OptionalAttr<FlatSymbolRefAttr>:$prefill_logits,
+                       OptionalAttr<FlatSymbolRefAttr>:$step_logits,
+                       OptionalAttr<FlatSymbolRefAttr>:$verify_logits);
   let assemblyFormat = "attr-dict";
   let hasVerifier = 1;
 }

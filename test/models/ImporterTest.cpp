@@ -148,6 +148,18 @@ TEST_F(ImporterTest, PortsAndStates) {
        {"anchor", "features", "accepted", "context_start", "start"},
        {"block", "draft_logits"},
        3},
+      {"prefill_logits",
+       {"chunk", "chunk_count", "start", "accepted"},
+       {"anchor", "chunk_features", "anchor_logits"},
+       14},
+      {"step_logits",
+       {"anchor", "start", "accepted"},
+       {"anchor", "accepted", "start", "context_start", "anchor_logits"},
+       14},
+      {"verify_logits",
+       {"block", "block_count", "start", "accepted"},
+       {"decided", "features", "logits"},
+       14},
   };
   std::map<std::string, Type> ports, states;
   for (const Program &program : programs) {
@@ -319,7 +331,7 @@ TEST_F(ImporterTest, FeaturesAreStreamsBehindTheTaps) {
                   .getValue())
               .ends_with("mlp.down_proj"));
   });
-  EXPECT_EQ(found, 3u); // prefill, verify, score
+  EXPECT_EQ(found, 5u); // prefill, verify, with and without logits; score
 }
 
 /// Context keys come from the features, block keys from the block.
@@ -358,7 +370,8 @@ TEST_F(ImporterTest, WithoutDrafter) {
     Strings names;
     for (auto function : module.getOps<func::FuncOp>())
       names.push_back(function.getName().str());
-    EXPECT_EQ(names, Strings({"prefill", "step", "score"}));
+    EXPECT_EQ(names, Strings({"prefill", "step", "score", "prefill_logits",
+                              "step_logits"}));
     EXPECT_EQ(
         getNames(module.lookupSymbol<func::FuncOp>("prefill"), "lm.port", true),
         Strings({"anchor"}));

@@ -32,6 +32,31 @@ lm.speculate {prefill = @prefill, step = @step, block = 1 : i64,
 
 // -----
 
+// Programs that also write logits keep their names.
+// CHECK: plan.loop {{.*}}prefill_logits = @prefill_logits{{.*}}step_logits = @step_logits
+func.func private @prefill(tensor<8xi32> {lm.port = "chunk"}, tensor<1xi32> {lm.port = "chunk_count"},
+                           tensor<1xi32> {lm.port = "start"}, tensor<1xi32> {lm.port = "accepted"})
+    -> (tensor<1xi32> {lm.port = "anchor"})
+func.func private @prefill_logits(tensor<8xi32> {lm.port = "chunk"}, tensor<1xi32> {lm.port = "chunk_count"},
+                                  tensor<1xi32> {lm.port = "start"}, tensor<1xi32> {lm.port = "accepted"})
+    -> (tensor<1xi32> {lm.port = "anchor"}, tensor<1x32xf32> {lm.port = "anchor_logits"})
+func.func private @step(tensor<1xi32> {lm.port = "anchor"}, tensor<1xi32> {lm.port = "start"},
+                        tensor<1xi32> {lm.port = "accepted"})
+    -> (tensor<1xi32> {lm.port = "accepted"}, tensor<1xi32> {lm.port = "anchor"},
+        tensor<1xi32> {lm.port = "start"}, tensor<1xi32> {lm.port = "context_start"})
+func.func private @step_logits(tensor<1xi32> {lm.port = "anchor"}, tensor<1xi32> {lm.port = "start"},
+                               tensor<1xi32> {lm.port = "accepted"})
+    -> (tensor<1xi32> {lm.port = "accepted"}, tensor<1xi32> {lm.port = "anchor"},
+        tensor<1xi32> {lm.port = "start"}, tensor<1xi32> {lm.port = "context_start"},
+        tensor<1x32xf32> {lm.port = "anchor_logits"})
+lm.speculate {prefill = @prefill, step = @step,
+              prefill_logits = @prefill_logits, step_logits = @step_logits,
+              block = 1 : i64, chunk = 8 : i64, score_chunk = 4 : i64,
+              max_context = 64 : i64, vocabulary = 32 : i64,
+              stop_tokens = array<i32: 3>}
+
+// -----
+
 func.func @prefill(%chunk: tensor<8xi32> {lm.port = "chunk"},
                    %count: tensor<1xi32> {lm.port = "chunk_count"},
                    %accepted: tensor<1xi32> {lm.port = "accepted"})
@@ -84,6 +109,22 @@ lm.speculate {prefill = @f, step = @f, block = 1 : i64, chunk = 8 : i64,
 lm.speculate {prefill = @f, step = @f, block = 1 : i64, chunk = 8 : i64,
               score_chunk = 4 : i64, max_context = 64 : i64,
               vocabulary = 32 : i64, stop_tokens = array<i32>}
+
+// -----
+
+func.func @prefill(%chunk: tensor<8xi32> {lm.port = "chunk"},
+                   %count: tensor<1xi32> {lm.port = "chunk_count"},
+                   %start: tensor<1xi32> {lm.port = "start"},
+                   %accepted: tensor<1xi32> {lm.port = "accepted"})
+    -> (tensor<1xi32> {lm.port = "anchor"}) {
+  return %start : tensor<1xi32>
+}
+// expected-error @below {{expects @prefill to have the result 'anchor_logits'}}
+lm.speculate {prefill = @prefill, step = @prefill,
+              prefill_logits = @prefill, step_logits = @prefill,
+              block = 1 : i64, chunk = 8 : i64, score_chunk = 4 : i64,
+              max_context = 64 : i64, vocabulary = 32 : i64,
+              stop_tokens = array<i32>}
 
 // -----
 

@@ -9,6 +9,7 @@
 #include "codegen/cuda/CudaCompiler.h"
 #include "dialects/lm/LmOps.h"
 #include "dialects/plan/PlanOps.h"
+#include "models/ChatFiles.h"
 #include "models/Importer.h"
 #include "models/Synthetic.h"
 #include "models/Tokenizer.h"
@@ -255,7 +256,8 @@ bool Driver::hasLoop() {
          !module->getOps<lm::SpeculateOp>().empty();
 }
 
-/// Reads the tokenizer of a pair; a single function needs none.
+/// Reads the tokenizer of a pair, and how it talks; a single function does
+/// not.
 LogicalResult Driver::readTokenizer() {
   if (!hasLoop() || options.emit)
     return mlir::success();
@@ -278,6 +280,11 @@ LogicalResult Driver::readTokenizer() {
   if (failed(tokenizer))
     return mlir::failure();
   contents.tokenizer = std::move(*tokenizer);
+  FailureOr<models::ChatData> chat =
+      diagnostics.report(models::readChatFiles(directory));
+  if (failed(chat))
+    return mlir::failure();
+  contents.chat = *chat;
   return mlir::success();
 }
 

@@ -282,7 +282,7 @@ void printText(const Json &object) {
     std::string families;
     for (const auto &[family, count] : program["launches_by_family"].items())
       families += (families.empty() ? "" : ", ") + count.dump() + " " + family;
-    std::printf("  %-11s %10s of weights, %u launches: %s\n",
+    std::printf("  %-14s %10s of weights, %u launches: %s\n",
                 program["name"].get_ref<const std::string &>().c_str(),
                 bytesOf(program["weight_bytes"]).c_str(),
                 program["launches"].get<unsigned>(), families.c_str());

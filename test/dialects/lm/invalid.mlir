@@ -1039,6 +1039,34 @@ lm.speculate {prefill = @prefill, step = @step, block = 1 : i64, chunk = 64 : i6
 
 // -----
 
+// @speculate_half_of_the_logits
+func.func private @prefill()
+func.func private @step()
+// expected-error @below {{expects prefill_logits and step_logits together}}
+lm.speculate {prefill = @prefill, step = @step, step_logits = @step, block = 1 : i64, chunk = 64 : i64, score_chunk = 16 : i64,
+              max_context = 4096 : i64, vocabulary = 100 : i64, stop_tokens = array<i32: 7>}
+
+// -----
+
+// @speculate_verify_logits_missing
+func.func private @prefill()
+func.func private @step()
+// expected-error @below {{expects verify_logits with prefill_logits and a drafter}}
+lm.speculate {prefill = @prefill, step = @step, prefill_logits = @prefill, step_logits = @step,
+              context = @step, draft = @step, verify = @step, accept = @step, block = 16 : i64, chunk = 64 : i64, score_chunk = 16 : i64,
+              max_context = 4096 : i64, vocabulary = 100 : i64, stop_tokens = array<i32: 7>}
+
+// -----
+
+// @speculate_verify_logits_alone
+func.func private @prefill()
+func.func private @step()
+// expected-error @below {{expects verify_logits only with prefill_logits and a drafter}}
+lm.speculate {prefill = @prefill, step = @step, verify_logits = @step, block = 1 : i64, chunk = 64 : i64, score_chunk = 16 : i64,
+              max_context = 4096 : i64, vocabulary = 100 : i64, stop_tokens = array<i32: 7>}
+
+// -----
+
 // @speculate_unknown_program
 func.func private @prefill()
 // expected-error @below {{expects "step" to be a function, but got @step}}

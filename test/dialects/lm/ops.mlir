@@ -666,6 +666,15 @@ lm.speculate {prefill = @prefill, step = @step, score = @score, score_draft = @s
               block = 1 : i64, chunk = 64 : i64, score_chunk = 16 : i64,
               max_context = 4096 : i64, vocabulary = 6144 : i64, stop_tokens = array<i32>}
 
+// With the programs for the host to decide by.
+// CHECK: lm.speculate {accept = @accept, {{.*}}prefill_logits = @prefill,
+// CHECK-SAME: step_logits = @step, {{.*}}verify_logits = @verify,
+lm.speculate {prefill = @prefill, step = @step, context = @context,
+              draft = @draft, verify = @verify, accept = @accept,
+              prefill_logits = @prefill, step_logits = @step, verify_logits = @verify,
+              block = 16 : i64, chunk = 64 : i64, score_chunk = 16 : i64,
+              max_context = 4096 : i64, vocabulary = 6144 : i64, stop_tokens = array<i32>}
+
 //===----------------------------------------------------------------------===//
 // Ports and states
 //===----------------------------------------------------------------------===//

@@ -171,8 +171,10 @@ plan.loop {prefill = @prefill, step = @step, block = 1 : i64,
            stop_tokens = array<i32: 6115>}
 
 // CHECK: plan.loop {accept = @step, {{.*}}context = @step, draft = @step,
-// CHECK-SAME: score = @step, {{.*}}score_draft = @step, {{.*}}verify = @step
+// CHECK-SAME: prefill_logits = @prefill, {{.*}}score = @step, {{.*}}score_draft = @step, {{.*}}step_logits = @step,
+// CHECK-SAME: verify = @step, verify_logits = @step
 plan.loop {prefill = @prefill, step = @step, context = @step, draft = @step, verify = @step, accept = @step,
+           prefill_logits = @prefill, step_logits = @step, verify_logits = @step,
            score = @step, score_draft = @step, block = 16 : i64, chunk = 64 : i64, score_chunk = 16 : i64,
            max_context = 4096 : i64, vocabulary = 6144 : i64, stop_tokens = array<i32>}
 
