@@ -37,7 +37,7 @@ namespace tandem {
 enum class DraftChoice : uint8_t { Likeliest, Shared, Rejection };
 
 /// What accepts most: docs/serving.md has the measurements.
-constexpr DraftChoice defaultDraftChoice = DraftChoice::Shared;
+constexpr DraftChoice defaultDraftChoice = DraftChoice::Likeliest;
 
 class BlockSampler {
 public:

@@ -35,8 +35,8 @@ static void addDraftFlags(CLI::App &app, bool &noDraft, BlockFlag &block,
   app.add_flag("--no-draft", noDraft, "Without the drafter");
   addBlockFlag(app, block);
   app.add_option("--draft-sampling", drafts,
-                 "How drafts of sampled texts are chosen: likeliest, shared "
-                 "(the default) or rejection")
+                 "How drafts of sampled texts are chosen: likeliest (the "
+                 "default), shared or rejection")
       ->transform(CLI::CheckedTransformer(draftChoices))
       ->option_text("HOW");
 }

@@ -1,0 +1,344 @@
+#!/usr/bin/env python3
+"""Talks to `qrun serve` over HTTP: shapes, errors, streams, clients that leave,
+a full queue, signals. Only the standard library is needed.
+
+    serve_test.py QRUN PAIR.tandem
+"""
+
+import http.client
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+QRUN, PAIR = sys.argv.pop(1), sys.argv.pop(1)
+PROMPT = "The old ferry crosses"
+
+
+class Server:
+    """A server on a free port of the loopback."""
+
+    def __init__(self, *flags, port=0):
+        self.process = subprocess.Popen(
+            [QRUN, "serve", PAIR, "--port", str(port), "--threads", "1"]
+            + ["--model-name", "demo", "--template", "qwen3.5", *flags],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.line = self.process.stdout.readline()
+        if self.line.startswith("serving"):
+            self.port = int(self.line.rsplit(":", 1)[1])
+
+    def request(self, method, path, body=None, headers=None, timeout=120):
+        connection = http.client.HTTPConnection(
+            "127.0.0.1", self.port, timeout=timeout
+        )
+        if isinstance(body, dict):
+            body = json.dumps(body)
+        connection.request(method, path, body, headers or {})
+        response = connection.getresponse()
+        text = response.read()
+        connection.close()
+        return response, text
+
+    def post(self, path, body, **others):
+        response, text = self.request("POST", path, body, **others)
+        return response.status, json.loads(text)
+
+    def get(self, path, **others):
+        response, text = self.request("GET", path, **others)
+        return response.status, text.decode()
+
+    def complete(self, **fields):
+        fields = {"prompt": PROMPT, "temperature": 0, **fields}
+        status, answer = self.post("/v1/completions", fields)
+        assert status == 200, answer
+        return answer
+
+    def stream(self, path, fields):
+        """The events of a stream, without the last one."""
+        response, text = self.request("POST", path, {**fields, "stream": True})
+        assert response.status == 200, text
+        assert response.headers["Content-Type"] == "text/event-stream"
+        events = text.decode().split("\n\n")
+        assert events[-1] == "" and events[-2] == "data: [DONE]", events[-2:]
+        return [json.loads(event[len("data: ") :]) for event in events[:-2]]
+
+    def metric(self, name):
+        for line in self.get("/metrics")[1].splitlines():
+            if line.startswith(name + " "):
+                return float(line.split()[-1])
+        return None
+
+    def send(self, fields, path="/v1/completions"):
+        """A socket with a request whose answer nobody has read."""
+        body = json.dumps({"prompt": PROMPT, **fields}).encode()
+        client = socket.create_connection(("127.0.0.1", self.port))
+        client.sendall(
+            b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s"
+            % (path.encode(), len(body), body)
+        )
+        return client
+
+    def wait_for(self, name, value, seconds=60):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if self.metric(name) == value:
+                return
+            time.sleep(0.02)
+        raise AssertionError(f"{name} is {self.metric(name)}, not {value}")
+
+    def stop(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        try:
+            self.process.wait(60)
+        finally:
+            self.process.kill()
+            self.process.stdout.close()
+            self.process.stderr.close()
+        return self.process.returncode
+
+
+# Long enough to be met while it runs.
+LONG = {"max_tokens": 100000, "ignore_eos": True, "temperature": 0}
+
+
+class OneServer(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("--queue", "1")
+
+    @classmethod
+    def tearDownClass(cls):
+        assert cls.server.stop() == 0
+
+    def test_completion(self):
+        answer = self.server.complete(max_tokens=8)
+        self.assertEqual(answer["object"], "text_completion")
+        self.assertEqual(answer["model"], "demo")
+        choice = answer["choices"][0]
+        self.assertEqual(choice["finish_reason"], "length")
+        self.assertEqual(answer["usage"]["completion_tokens"], 8)
+        # The same text as the command line writes.
+        command = [QRUN, PAIR, "-p", PROMPT, "-n", "8", "--json"]
+        expected = json.loads(subprocess.check_output(command))
+        self.assertEqual(choice["text"], expected["text"])
+
+    def test_chat(self):
+        fields = {
+            "messages": [{"role": "user", "content": "Tell me of the ferry."}],
+            "max_tokens": 12,
+            "temperature": 0,
+            "chat_template_kwargs": {"enable_thinking": False},
+        }
+        status, answer = self.server.post("/v1/chat/completions", fields)
+        self.assertEqual(status, 200)
+        message = answer["choices"][0]["message"]
+        self.assertEqual(message["role"], "assistant")
+        events = self.server.stream(
+            "/v1/chat/completions",
+            {**fields, "stream_options": {"include_usage": True}},
+        )
+        text = "".join(
+            event["choices"][0]["delta"].get("content", "")
+            for event in events[:-1]
+        )
+        self.assertEqual(text, message["content"])
+        self.assertEqual(events[0]["choices"][0]["delta"]["role"], "assistant")
+        self.assertEqual(events[-1]["choices"], [])
+        usage = events[-1]["usage"]
+        self.assertEqual(
+            usage["completion_tokens"], answer["usage"]["completion_tokens"]
+        )
+
+    def test_streams_say_the_same(self):
+        for fields in (
+            {"max_tokens": 20},
+            {"max_tokens": 20, "stop": "the"},
+            {"max_tokens": 20, "temperature": 1, "seed": 5},
+            {"max_tokens": 6, "logprobs": 2, "echo": True},
+        ):
+            fields = {"prompt": PROMPT, "temperature": 0, **fields}
+            whole = self.server.complete(**fields)["choices"][0]
+            events = self.server.stream("/v1/completions", fields)
+            choices = [event["choices"][0] for event in events]
+            self.assertEqual(
+                "".join(choice["text"] for choice in choices), whole["text"]
+            )
+            self.assertEqual(
+                choices[-1]["finish_reason"], whole["finish_reason"]
+            )
+            reasons = [choice["finish_reason"] for choice in choices[:-1]]
+            self.assertEqual(reasons, [None] * len(reasons))
+
+    def test_seed(self):
+        def sample(seed, **fields):
+            fields = {"temperature": 1, "max_tokens": 16, **fields}
+            return self.server.complete(seed=seed, **fields)["choices"][0]
+
+        self.assertEqual(sample(1), sample(1))
+        self.assertNotEqual(sample(1)["text"], sample(2)["text"])
+        greedy = self.server.complete()["choices"][0]
+        self.assertEqual(sample(3, top_k=1), greedy)
+
+    def test_logprobs(self):
+        choice = self.server.complete(max_tokens=4, logprobs=3)["choices"][0]
+        logprobs = choice["logprobs"]
+        self.assertEqual(len(logprobs["tokens"]), 4)
+        for token, value, top in zip(
+            logprobs["tokens"],
+            logprobs["token_logprobs"],
+            logprobs["top_logprobs"],
+        ):
+            self.assertLess(value, 0)
+            self.assertEqual(max(top, key=top.get), token)
+            self.assertEqual(top[token], value)
+        # The prompt of the longer text has what the answer had.
+        prompt = self.server.complete(max_tokens=4)["choices"][0]["text"]
+        echoed = self.server.complete(
+            prompt=PROMPT + prompt, max_tokens=0, logprobs=0, echo=True
+        )["choices"][0]["logprobs"]
+        if echoed["tokens"][-4:] == logprobs["tokens"]:
+            self.assertEqual(
+                echoed["token_logprobs"][-4:], logprobs["token_logprobs"]
+            )
+
+    def test_prefix_reuse(self):
+        first = self.server.complete(max_tokens=10)
+        text = PROMPT + first["choices"][0]["text"] + " And then"
+        reused = self.server.complete(prompt=text, max_tokens=10)
+        self.server.complete(prompt="Something else", max_tokens=1)
+        cold = self.server.complete(prompt=text, max_tokens=10)
+        self.assertEqual(cold["choices"], reused["choices"])
+        details = "prompt_tokens_details"
+        self.assertEqual(cold["usage"][details]["cached_tokens"], 0)
+
+    def test_errors(self):
+        for body, status, word in (
+            ("{", 400, "JSON"),
+            (b"\xff\xfe", 400, "JSON"),
+            ('{"prompt":"\\ud83d"}', 400, "JSON"),
+            ("[" * 100000, 400, "nested"),
+            ({}, 400, "prompt"),
+            ({"prompt": "a", "max_tokens": "5"}, 400, "max_tokens"),
+            ({"prompt": "a", "temprature": 1}, 400, "temprature"),
+            ({"prompt": "a", "model": "other"}, 404, "other"),
+            ({"prompt": "a " * 9000}, 400, "tokens"),
+        ):
+            got, answer = self.server.post("/v1/completions", body)
+            self.assertEqual(got, status, answer)
+            self.assertIn(word, answer["error"]["message"])
+            self.assertEqual(
+                list(answer["error"]), ["message", "type", "param", "code"]
+            )
+        got, answer = self.server.post("/v1/completions", "x" * (9 << 20))
+        self.assertEqual((got, answer["error"]["code"]), (413, "body_too_large"))
+
+    def test_routes(self):
+        self.assertEqual(self.server.get("/health"), (200, '{"status":"ok"}'))
+        models = json.loads(self.server.get("/v1/models")[1])
+        self.assertEqual(models["data"][0]["id"], "demo")
+        self.assertEqual(self.server.get("/v1/models/demo")[0], 200)
+        self.assertEqual(self.server.get("/v1/models/other")[0], 404)
+        self.assertEqual(self.server.get("/nothing")[0], 404)
+        response, _ = self.server.request("GET", "/v1/completions")
+        self.assertEqual(response.status, 405)
+        self.assertEqual(response.headers["Allow"], "POST")
+        self.assertIn("tandem_accept_length_bucket", self.server.get("/metrics")[1])
+
+    def test_queue_and_clients_that_leave(self):
+        # One runs, one waits, the third is refused.
+        running = self.server.send(LONG)
+        self.server.wait_for("tandem_requests_running", 1)
+        waiting = self.server.send({"max_tokens": 4})
+        self.server.wait_for("tandem_requests_waiting", 1)
+        status, answer = self.server.post("/v1/completions", {"prompt": "a"})
+        self.assertEqual((status, answer["error"]["code"]), (429, "queue_full"))
+        # A client that leaves the queue makes room in it, one that leaves its
+        # answer ends it.
+        waiting.close()
+        self.server.wait_for("tandem_requests_waiting", 0)
+        running.close()
+        self.server.wait_for("tandem_requests_running", 0)
+        # The text after that is that of a fresh server.
+        self.test_completion()
+
+    def test_stream_that_nobody_reads(self):
+        client = self.server.send({**LONG, "stream": True})
+        self.assertIn(b"200 OK", client.recv(100))
+        client.close()
+        self.server.wait_for("tandem_requests_running", 0)
+
+    def test_client_that_leaves_during_the_prefill(self):
+        client = self.server.send({"prompt": "word " * 4000, "max_tokens": 1})
+        self.server.wait_for("tandem_requests_running", 1)
+        client.close()
+        self.server.wait_for("tandem_requests_running", 0)
+
+
+class OwnServers(unittest.TestCase):
+    def test_api_key(self):
+        server = Server("--api-key", "secret")
+        for key, status in ((None, 401), ("Bearer wrong", 401),
+                            ("Bearer secret", 200)):
+            headers = {"Authorization": key} if key else {}
+            self.assertEqual(
+                server.get("/v1/models", headers=headers)[0], status
+            )
+        self.assertEqual(server.get("/health")[0], 200)
+        self.assertEqual(server.stop(), 0)
+
+    def test_port_is_not_shared(self):
+        first = Server()
+        second = Server(port=first.port)
+        self.assertEqual(second.process.wait(60), 1)
+        self.assertRegex(
+            second.process.stderr.read(),
+            "^qrun: cannot listen on 127.0.0.1:[0-9]+: Address already in use",
+        )
+        second.stop()
+        self.assertEqual(first.stop(), 0)
+
+    def test_sigterm_lets_answers_finish(self):
+        server = Server()
+        expected = server.complete(max_tokens=200, ignore_eos=True)
+        result = {}
+
+        def ask():
+            result["answer"] = server.complete(max_tokens=200, ignore_eos=True)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        server.wait_for("tandem_requests_running", 1)
+        server.process.send_signal(signal.SIGTERM)
+        thread.join()
+        self.assertEqual(result["answer"]["choices"], expected["choices"])
+        self.assertEqual(server.stop(), 0)
+
+    def test_second_signal_ends_answers(self):
+        server = Server()
+        client = server.send({**LONG, "stream": True})
+        server.wait_for("tandem_requests_running", 1)
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        self.assertIsNone(server.process.poll())
+        self.assertEqual(server.get("/health")[0], 503)
+        status, _ = server.post("/v1/completions", {"prompt": "a"})
+        self.assertEqual(status, 503)
+        self.assertEqual(server.stop(), 0)
+        client.close()
+
+    def test_timeout(self):
+        server = Server("--timeout", "0.2")
+        status, answer = server.post("/v1/completions", {"prompt": "a", **LONG})
+        self.assertEqual((status, answer["error"]["code"]), (504, "timeout"))
+        self.assertEqual(server.stop(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
