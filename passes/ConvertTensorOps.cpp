@@ -148,6 +148,7 @@ ConversionResult tandem::convertTensorOp(FunctionConverter &c, Operation *op) {
                       {c.number("columns", columnsOf(last.getInput()))}};
         launch.inputs = {c.memory(last.getInput()), c.memory(last.getCount())};
         launch.outputs = {c.createMemory(last.getResult())};
+        launch.rows = rowsOf(last.getInput());
         c.emit(op, std::move(launch));
         return success();
       })

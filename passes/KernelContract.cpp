@@ -351,14 +351,9 @@ void ContractBuilder::addFamily() {
   case KernelFamily::mul:
     c = {{matrix(columns), matrix(columns)}, {matrix(columns)}, 1, true};
     return;
-  case KernelFamily::last_row: {
-    // As many rows as there are.
-    auto given = input(0) ? cast<MemRefType>(input(0).getType()) : nullptr;
-    int64_t all = given && given.getRank() == 2 ? given.getDimSize(0) : 1;
-    c = {{memory({all, columns}, activations()), scalar()},
-         {memory({1, columns}, activations())}};
+  case KernelFamily::last_row:
+    c = {{matrix(columns), scalar()}, {memory({1, columns}, activations())}};
     return;
-  }
   case KernelFamily::drop_rows:
     c = {{memory({rows + number("first"), columns}, activations())},
          {matrix(columns)},

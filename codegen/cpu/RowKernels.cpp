@@ -18,7 +18,7 @@ void tandem::codegen::buildLastRow(KernelBuilder &k) {
   Memory count = k.operand(1, k.i32());
   Memory y = k.operand(2, k.f32());
   k.loopItems([&](Var) {
-    Var row = k.max(k.toIndex(count.load(0)) - 1, 0);
+    Var row = k.max(k.min(k.toIndex(count.load(0)) - 1, k.rows() - 1), 0);
     copyColumns(k, x.at(row * columns), y, columns);
   });
 }

@@ -399,7 +399,7 @@ void KernelEmitter::emitFamily() {
     numbers({{"columns", get("columns")}});
     kernel.block = 256;
     operands({"const " + type + " *x", "const i32 *count", type + " *y"});
-    return call("lastRow", "x, count, y");
+    return call("lastRow", "x, count, y, rows");
   case KernelFamily::drop_rows:
     numbers({{"columns", get("columns")}, {"first", get("first")}});
     kernel.block = 256;

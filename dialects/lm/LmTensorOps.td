@@ -350,7 +350,7 @@ def Lm_LiveRowsOp
 def Lm_LastRowOp : Lm_Op<"last_row", [Pure]> {
   let summary = "The last live row.";
   let description = [{
-    `result[0, :] = input[count - 1, :]`; row 0 when count is 0.
+    `result[0, :] = input[count - 1, :]`; row 0 when count is 0, the last row when it is larger than there are rows.
 
     Example:
 

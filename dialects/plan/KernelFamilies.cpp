@@ -44,7 +44,7 @@ constexpr StringLiteral kGatedRmsNorm[] = {"columns", "dim", "eps"};
 constexpr StringLiteral kL2Norm[] = {"columns", "dim", "eps"};
 // x [R, columns] (and y) -> [R, columns]   [1 per row]
 constexpr StringLiteral kElementwise[] = {"columns"};
-// x [.., columns], count [1] i32 -> [1, columns]   [1]
+// x [R, columns], count [1] i32 -> [1, columns]   [1]
 constexpr StringLiteral kLastRow[] = {"columns"};
 // x [R + first, columns] -> [R, columns]   [1 per row]
 constexpr StringLiteral kDropRows[] = {"columns", "first"};

@@ -3,6 +3,7 @@
 #include "test/cuda/Run.h"
 #include "test/cuda/Suite.h"
 
+#include <algorithm>
 #include <memory>
 
 using namespace tandem::gpucheck;
@@ -170,11 +171,11 @@ void addMoves(Suite &suite, bool isF32, int64_t columns) {
     std::string size = " " + std::to_string(columns) + " " + typeOf(isF32);
     Tensor x(isF32, kRows, columns, 1);
     auto memory = x.upload(run);
-    for (int count : {0, 1, kLive}) {
+    for (int count : {0, 1, kLive, 1000}) {
       Array<int32_t> live(run, std::vector<int32_t>{count});
       Output output(run, isF32, 1, columns);
-      run.launch(last, {memory.get(), &live, output.memory()}, 1);
-      int row = std::max(count - 1, 0);
+      run.launch(last, {memory.get(), &live, output.memory()}, kRows);
+      int row = std::clamp(count, 1, int(kRows)) - 1;
       std::vector<double> expected(x.values.begin() + row * columns,
                                    x.values.begin() + (row + 1) * columns);
       run.compare("last_row" + size, expected, output.values(run, "", 1), 0);

@@ -182,7 +182,7 @@ module {
     plan.launch @last_row_kernel
         ins(%in_4x8xf32, %in_1xi32 : memref<4x8xf32>, memref<1xi32>)
         outs(%out_1x8xf32 : memref<1x8xf32>)
-        rows 1 items 1
+        rows 4 items 1
     plan.launch @drop_rows_kernel
         ins(%in_5x8xf32 : memref<5x8xf32>)
         outs(%out_4x8xf32 : memref<4x8xf32>)
@@ -588,7 +588,7 @@ module {
     plan.launch @last_row_kernel
         ins(%in_4x9xf32, %in_1xi32 : memref<4x9xf32>, memref<1xi32>)
         outs(%out_1x8xf32 : memref<1x8xf32>)
-        rows 1 items 1
+        rows 4 items 1
     // expected-error @below {{expects input 0 to be 'memref<5x8xf32>', but got 'memref<4x8xf32>'}}
     plan.launch @drop_rows_kernel
         ins(%in_4x8xf32 : memref<4x8xf32>)

@@ -259,8 +259,9 @@ IntTensor tandem::reference::liveRows(const IntTensor &input, int64_t count) {
 
 Tensor tandem::reference::lastRow(const Tensor &input, int64_t count) {
   Tensor result({1, input.columns()});
+  int64_t row = std::clamp<int64_t>(count - 1, 0, input.rows() - 1);
   for (int64_t c = 0; c < input.columns(); ++c)
-    result.at(0, c) = input.at(std::max<int64_t>(count - 1, 0), c);
+    result.at(0, c) = input.at(row, c);
   return result;
 }
 

@@ -28,6 +28,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/Regex.h"
 #include "llvm/Support/SourceMgr.h"
 
 using namespace llvm;
@@ -230,6 +231,11 @@ LogicalResult Driver::readStage() {
   if (!buffer)
     return diagnostics.report(createStringError(
         buffer.getError(), options.input + ": " + buffer.getError().message()));
+  // Asking an index for its width is the end of MLIR's parser (LLVM 22).
+  if (Regex("array<[[:space:]]*index").match((*buffer)->getBuffer()))
+    return diagnostics.report(createStringError(
+        options.input + ": holds an array<index>, expected array<i32> or "
+                        "array<i64>"));
   SourceMgr sources;
   sources.AddNewSourceBuffer(std::move(*buffer), SMLoc());
   module = mlir::parseSourceFile<ModuleOp>(sources, &context);
@@ -239,6 +245,13 @@ LogicalResult Driver::readStage() {
   if (options.emit && *options.emit < stage)
     return diagnostics.report(createStringError(
         options.input + ": is past the stage that --emit asks for"));
+  // Plans of processors are alike, and so are those of GPUs.
+  if (auto planned = (*module)->getAttrOfType<mlir::StringAttr>(
+          plan::PlanDialect::kArchAttrName);
+      planned && plan::isGpu(planned) != plan::isGpu(getArch()))
+    return diagnostics.report(createStringError(
+        options.input + ": is planned for " + planned.getValue() + ", --arch " +
+        getArch() + " needs a plan of its own: go on from an earlier stage"));
   return checkTarget();
 }
 

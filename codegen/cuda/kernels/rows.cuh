@@ -34,8 +34,8 @@ __device__ void copyColumns(const T *from, T *to) {
 }
 
 template <typename C, typename T>
-__device__ void lastRow(const T *x, const i32 *count, T *y) {
-  i32 row = max(*count - 1, 0);
+__device__ void lastRow(const T *x, const i32 *count, T *y, i32 rows) {
+  i32 row = max(min(*count - 1, rows - 1), 0);
   copyColumns<C::columns, 0, 0>(x + u64(row) * C::columns, y);
 }
 

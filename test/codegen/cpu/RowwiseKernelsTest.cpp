@@ -2,6 +2,8 @@
 
 #include "test/codegen/cpu/KernelHarness.h"
 
+#include <algorithm>
+
 using namespace tandem::test;
 
 namespace {
@@ -225,11 +227,12 @@ TEST_P(RowwiseKernels, movers) {
 
   Array<float> x(6 * 33), y(33, poison);
   random.fill(x);
-  for (int32_t value : {0, 1, 4, 6}) {
+  // A count of more rows than there are is that of all.
+  for (int32_t value : {0, 1, 4, 6, 7, 1000, -5}) {
     Array<int32_t> count(1, value);
-    kernels.run("last", {&x, &count, &y}, 1, 1);
+    kernels.run("last", {&x, &count, &y}, 6, 1);
     for (int64_t i = 0; i < 33; ++i)
-      EXPECT_EQ(y[i], x[(value ? value - 1 : 0) * 33 + i]);
+      EXPECT_EQ(y[i], x[(std::clamp(value, 1, 6) - 1) * 33 + i]);
   }
 
   Array<float> d(7 * 20), e(5 * 20, poison);
