@@ -241,33 +241,37 @@ void KernelEmitter::emitCacheAppend() {
 
 void KernelEmitter::emitAttention() {
   expectBf16();
-  // The items of a block, and the keys of a tile; attention.cuh.
-  constexpr int64_t items = 64, keys = 32;
+  // The items of a block, the positions of a span, and the blocks that add
+  // spans up; attention.cuh. Launches of up to 16 rows are those of few blocks.
+  constexpr int64_t items = 64, span = 64, adders = 8, fewRows = 16;
   int64_t dim = get("dim"), heads = get("heads"), slots = get("slots");
   int64_t group = get("query_heads") / heads;
   if (dim > 256)
     refuse("expects a dim up to 256, but got " + Twine(dim));
-  // About 64 spans of a full cache, of at least two tiles.
-  int64_t span = alignTo(divideCeil(slots, 64), 2 * keys);
+  // What a row sees may begin and end inside a span.
+  auto mostSpans = static_cast<int64_t>(divideCeil(slots, span)) + 1;
+  auto fewBlocks = static_cast<int64_t>(divideCeil(group * fewRows, items));
+  int64_t places = heads * fewBlocks;
+  int64_t ticketBytes = getTicketBytes(places * 2);
   numbers({{"dim", dim}, {"heads", heads}, {"queryHeads", get("query_heads")}});
-  numbers({{"slots", slots}, {"window", get("window")}, {"span", span}});
+  numbers({{"slots", slots}, {"window", get("window")}});
+  numbers({{"mostSpans", mostSpans},
+           {"fewBlocks", fewBlocks},
+           {"ticketBytes", ticketBytes}});
   flag("causal", get("causal") != 0);
   real("scaleBy", spec.getFloat("scale_by"));
 
-  // What a row sees may begin and end inside a span.
-  int64_t spans = divideCeil(slots, span) + 1;
-  kernel.block = 128;
-  kernel.shared = (items + 2 * keys) * (alignTo(dim, 16) + 8) * 2;
-  kernel.grid = {{spans}, {1, group, items}, {heads}};
-  int64_t tiles = heads * divideCeil(group * maxRows, items);
-  int64_t ticketBytes = getTicketBytes(tiles);
-  kernel.scratch = ticketBytes + tiles * spans * items * (dim + 2) * 4;
+  auto paddedDim = static_cast<int64_t>(alignTo(dim, 32));
+  kernel.block = 256;
+  kernel.shared =
+      (2 * span * (paddedDim + 8) + items * (span + 8)) * 2 + 4 * items * 4;
+  int64_t blocks =
+      std::max(std::min(target.processors / places, mostSpans), adders);
+  kernel.grid = {{blocks}, {1, group, items}, {heads}};
+  kernel.scratch = ticketBytes + places * mostSpans * items * (dim + 2) * 4;
   operands({"const bf16 *query", "const bf16 *cache", "const i32 *start",
             "bf16 *output"});
-  call("attention",
-       "query, cache, start, output, live, rows, reinterpret_cast<f32 *>"
-       "(scratch + " +
-           Twine(ticketBytes) + "), reinterpret_cast<u32 *>(scratch)");
+  call("attention", "query, cache, start, output, live, rows, scratch");
   assertions += "static_assert(Attention<" + getStruct() +
                 ">::sharedBytes == " + std::to_string(kernel.shared) + ");\n";
 }
@@ -310,15 +314,15 @@ void KernelEmitter::emitDelta() {
     call("deltaSave", "key, value, decay, beta, cache, live, rows");
     return;
   }
-  // Registers hold the keys of a column, four lanes a column.
+  // Registers hold the keys of a column, eight lanes a column.
   if (get("key_dim") > 256)
     refuse("expects a key_dim up to 256, but got " + Twine(get("key_dim")));
   flag("commit", get("commit") != 0);
   real("scaleBy", spec.getFloat("scale_by"));
-  kernel.block = 128;
+  kernel.block = 256;
   kernel.grid.x = {get("heads")};
   kernel.grid.y = {
-      static_cast<int64_t>(divideCeil(get("value_dim"), kernel.block / 4))};
+      static_cast<int64_t>(divideCeil(get("value_dim"), kernel.block / 8))};
   operands({"const " + type + " *query", key, value, "const f32 *decay",
             "const f32 *beta", "const i32 *accepted", type + " *output",
             "u8 *cache"});

@@ -42,15 +42,15 @@ struct Cut {
 /// whose warps have registers for their tokens. It depends on nothing else, so
 /// layers of the same columns sum in the same order, on all GPUs, fused or not.
 static Cut cutColumns(int64_t units, int64_t steps) {
-  // Steps of a warp, and warps of a block that leave it registers for them.
-  constexpr int64_t mostSteps = 16, mostWarps = 10, mostWarpsOfFewSteps = 12;
+  // Many warps with few registers: five for each of the four parts of a
+  // multiprocessor hide what each of them waits for.
+  constexpr int64_t mostSteps = 8, mostWarps = 20;
   for (int64_t slices = 1;; ++slices) {
     auto perSlice = static_cast<int64_t>(divideCeil(units, slices));
     for (int64_t perWarp = 1; perWarp == 1 || perWarp * steps <= mostSteps;
          ++perWarp) {
       auto warps = static_cast<int64_t>(divideCeil(perSlice, perWarp));
-      if (warps <=
-          (perWarp * steps * 2 <= mostSteps ? mostWarpsOfFewSteps : mostWarps))
+      if (warps <= mostWarps)
         return {slices, warps, perWarp};
     }
   }
@@ -62,8 +62,10 @@ void KernelEmitter::emitFewRows(const Units &units, int64_t tilesPerItem) {
   int64_t ranges =
       std::clamp<int64_t>(target.processors / cut.slices, 1, items);
   int64_t sumsBytes = 2 * cut.warps * 256 * 4;
-  int64_t stages = std::clamp<int64_t>(
-      (target.sharedLimit - sumsBytes) / (cut.warps * units.bytes), 2, 24);
+  // A stage has a barrier too.
+  int64_t stages = std::clamp<int64_t>((target.sharedLimit - sumsBytes - 128) /
+                                           (cut.warps * (units.bytes + 8)),
+                                       2, 24);
   int64_t rowBlocks = static_cast<int64_t>(divideCeil(maxRows, kFewRows));
   int64_t ticketBytes = 0,
           rangeTiles =
@@ -80,7 +82,8 @@ void KernelEmitter::emitFewRows(const Units &units, int64_t tilesPerItem) {
            {"stages", stages}});
   numbers({{"rangeTiles", rangeTiles}, {"ticketBytes", ticketBytes}});
   kernel.block = std::max<int64_t>(cut.warps, 8) * 32;
-  kernel.shared = sumsBytes + cut.warps * stages * units.bytes;
+  kernel.shared = sumsBytes + cut.warps * stages * units.bytes +
+                  static_cast<int64_t>(alignTo(cut.warps * stages * 8, 128));
   kernel.grid = {{ranges}, {cut.slices}, {1, 1, kFewRows}};
   assertions += "static_assert(FewRows<" + getStruct() + ", " + units.name +
                 "<" + getStruct() +

@@ -189,6 +189,16 @@ template <i32 Threads> __device__ f32 sumBlock(f32 x) {
 // Work of several blocks
 //===----------------------------------------------------------------------===//
 
+/// A counter that other blocks count on.
+__device__ inline u32 loadTicket(const u32 *ticket) {
+  u32 result;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
+               : "=r"(result)
+               : "l"(ticket)
+               : "memory");
+  return result;
+}
+
 /// Says in the last of \p blocks blocks to come here, and only there, that it
 /// is the last; it then sees what all of them have written. \p ticket counts
 /// them, is zero before, and zero again afterwards.

@@ -22,6 +22,7 @@
 //
 //   sums     f32 [2][warps][256], the norm's factors before
 //   rings    [warp][stage][unit]
+//   barriers u64 [warp][stage], of sm_90's copies
 //
 // Scratch where there are several slices, f32:
 //
@@ -58,27 +59,6 @@ struct SumPlace {
   }
 };
 
-/// Turns what four lanes hold of 8 tokens x 32 columns, each 8 columns of a
-/// token, into B of two steps: words 0, 1 of the first, 2, 3 of the second.
-__device__ inline void turnTokens(u32 (&words)[4]) {
-  // A 4 x 4 transposition, in two exchanges of halves.
-  i32 t = threadIdx.x % 4;
-#pragma unroll
-  for (i32 distance = 1; distance <= 2; distance *= 2)
-#pragma unroll
-    for (i32 i = 0; i < 4; ++i) {
-      if (i & distance)
-        continue;
-      u32 &low = words[i], &high = words[i + distance];
-      bool isHigh = t & distance;
-      u32 got = __shfl_xor_sync(~0u, isHigh ? low : high, distance);
-      if (isHigh)
-        low = got;
-      else
-        high = got;
-    }
-}
-
 template <typename C, typename Units> struct FewRows {
   static constexpr i32 threads = (C::warps < 8 ? 8 : C::warps) * kWarp;
   static constexpr i32 shareSteps = C::unitsPerWarp * Units::steps;
@@ -86,8 +66,12 @@ template <typename C, typename Units> struct FewRows {
   static constexpr i32 blocks = ceilDiv(shareSteps, 2);
   static constexpr i32 ringBytes = C::stages * Units::bytes;
   static constexpr i32 sumsBytes = 2 * C::warps * 256 * i32(sizeof(f32));
+  /// A barrier for every stage of every ring, where copies need them.
+  static constexpr bool copiesStretches = kCopiesStretches && Units::isStretch;
+  static constexpr i32 barrierBytes = roundUp(C::warps * C::stages * 8, 128);
   /// Dynamic shared memory of a block.
-  static constexpr i32 sharedBytes = sumsBytes + C::warps * ringBytes;
+  static constexpr i32 sharedBytes =
+      sumsBytes + C::warps * ringBytes + barrierBytes;
   /// Whether all warps have all their units.
   static constexpr bool isEven =
       C::slices * C::warps * C::unitsPerWarp == Units::units &&
@@ -100,6 +84,12 @@ template <typename C, typename Units> struct FewRows {
   static constexpr bool sumsOwn =
       isDirect && C::slices == 1 && shareSteps * 16 % kNormSpan == 0;
   static_assert(!C::hasNorm || factorBytes<C, 16>() <= sumsBytes);
+
+  /// Where a warp turns 16 tokens x 32 columns: rows with a gap that keeps them
+  /// out of each other's banks.
+  static constexpr i32 turnStride = 32 + 8;
+  static constexpr i32 turnBytes = 16 * turnStride * i32(sizeof(bf16));
+  static_assert(turnBytes <= 2 * 256 * i32(sizeof(f32)));
 
   const Layer<C> &layer;
   u8 *shared;
@@ -119,6 +109,10 @@ template <typename C, typename Units> struct FewRows {
   __device__ u8 *ring() const {
     return shared + sumsBytes + threadIdx.x / kWarp * ringBytes;
   }
+  __device__ u64 *barriers() const {
+    return reinterpret_cast<u64 *>(shared + sumsBytes + C::warps * ringBytes) +
+           threadIdx.x / kWarp * C::stages;
+  }
   __device__ bool hasUnit(i32 unit) const { return isEven || unit < units; }
 
   //===--------------------------------------------------------------------===//
@@ -132,6 +126,24 @@ template <typename C, typename Units> struct FewRows {
   /// The first of the columns that this lane reads of block \p block.
   __device__ i32 column(i32 block) const {
     return (firstUnit * Units::steps + block * 2) * 16 + threadIdx.x % 4 * 8;
+  }
+
+  /// What this lane needs of the weight of the norm.
+  struct NormWeights {
+    Pack<f32, 4> at[blocks][2];
+  };
+
+  __device__ void load(NormWeights &weights) const {
+    if constexpr (C::hasNorm && isDirect)
+#pragma unroll
+      for (i32 block = 0; block < blocks; ++block)
+#pragma unroll
+        for (i32 i = 0; i < 2; ++i) {
+          weights.at[block][i] = {};
+          if (column(block) < C::columns && hasUnit(block * 2 / Units::steps))
+            weights.at[block][i] =
+                loadPack<4>(layer.norm + column(block) + i * 4);
+        }
   }
 
   __device__ void loadTokens() {
@@ -150,17 +162,44 @@ template <typename C, typename Units> struct FewRows {
         for (i32 i = 0; i < 4; ++i)
           tokens[block][half][i] = words.at[i];
       }
+  }
+
+  /// Makes B of tokens as loadTokens() has read them.
+  __device__ void turnTokens(const NormWeights &weights) {
+    if constexpr (!isDirect)
+      return;
     if constexpr (C::hasNorm)
-      normalize();
+      normalize(weights);
+    if (!isEven && threadIdx.x / kWarp >= C::warps)
+      return;
+    bf16 *mine = reinterpret_cast<bf16 *>(
+        shared + threadIdx.x / kWarp * (2 * 256 * i32(sizeof(f32))));
+    i32 lane = threadIdx.x % kWarp;
 #pragma unroll
-    for (i32 block = 0; block < blocks; ++block)
+    for (i32 block = 0; block < blocks; ++block) {
+      __syncwarp();
 #pragma unroll
-      for (i32 half = 0; half < 2; ++half)
-        turnTokens(tokens[block][half]);
+      for (i32 half = 0; half < 2; ++half) {
+        Pack<u32, 4> words = {{tokens[block][half][0], tokens[block][half][1],
+                               tokens[block][half][2], tokens[block][half][3]}};
+        storePack(reinterpret_cast<u32 *>(
+                      mine + (lane / 4 + half * 8) * turnStride + lane % 4 * 8),
+                  words);
+      }
+      __syncwarp();
+#pragma unroll
+      for (i32 step = 0; step < 2; ++step) {
+        u32 b[4];
+        loadB(b, mine, turnStride, step * 16);
+#pragma unroll
+        for (i32 i = 0; i < 4; ++i)
+          tokens[block][i / 2][step * 2 + i % 2] = b[i];
+      }
+    }
   }
 
   /// Normalizes tokens as loadTokens() has read them.
-  __device__ void normalize() {
+  __device__ void normalize(const NormWeights &weights) {
     if constexpr (sumsOwn)
       sumOwn();
     else
@@ -168,22 +207,16 @@ template <typename C, typename Units> struct FewRows {
     i32 g = threadIdx.x % kWarp / 4;
     f32 factor[2] = {factors()[g], factors()[g + 8]};
 #pragma unroll
-    for (i32 block = 0; block < blocks; ++block) {
-      if (column(block) >= C::columns || !hasUnit(block * 2 / Units::steps))
-        continue;
-      const f32 *from = layer.norm + column(block);
-      auto low = loadPack<4>(from), high = loadPack<4>(from + 4);
-      f32 weights[8] = {low.at[0],  low.at[1],  low.at[2],  low.at[3],
-                        high.at[0], high.at[1], high.at[2], high.at[3]};
+    for (i32 block = 0; block < blocks; ++block)
 #pragma unroll
       for (i32 half = 0; half < 2; ++half)
 #pragma unroll
         for (i32 i = 0; i < 4; ++i)
           tokens[block][half][i] =
               normalizedPair<C>(tokens[block][half][i], factor[half],
-                                weights[2 * i], weights[2 * i + 1]);
-    }
-    // The factors lie where sums will.
+                                weights.at[block][i / 2].at[i % 2 * 2],
+                                weights.at[block][i / 2].at[i % 2 * 2 + 1]);
+    // The factors lie where tokens turn.
     __syncthreads();
   }
 
@@ -246,8 +279,6 @@ template <typename C, typename Units> struct FewRows {
           }
           tokens[step / 2][half][step % 2 * 2 + i] = packBf16(pair[0], pair[1]);
         }
-    if constexpr (C::hasNorm)
-      __syncthreads();
   }
 
   //===--------------------------------------------------------------------===//
@@ -256,44 +287,72 @@ template <typename C, typename Units> struct FewRows {
 
   /// Where the ring is filled from next.
   struct Ahead {
+    /// The first of this warp's units of the tile.
     const u8 *from;
     i32 tile, unit, stage;
     Tile found;
   };
 
   __device__ void find(Ahead &ahead) const {
-    if (ahead.tile >= end)
-      return;
     ahead.found = Tiles<C>::find(ahead.tile);
     ahead.from =
         Units::tileOf(weightOf(layer, ahead.found.part), ahead.found.index) +
         firstUnit * Units::unitStride;
   }
 
+  __device__ Ahead start() const {
+    Ahead ahead = {nullptr, isEven || units > 0 ? begin : end, 0, 0, {0, 0}};
+    find(ahead);
+    if constexpr (copiesStretches) {
+      if (threadIdx.x % kWarp == 0 &&
+          (isEven || threadIdx.x / kWarp < C::warps)) {
+#pragma unroll 1
+        for (i32 stage = 0; stage < C::stages; ++stage)
+          makeBarrier(barriers() + stage);
+        showBarriers();
+      }
+      __syncwarp();
+    }
+    return ahead;
+  }
+
   /// Starts the copies of the next unit, if there is one.
   __device__ void fetch(Ahead &ahead) const {
     if (ahead.tile < end) {
-      Units::fetch(ahead.from, C::width(ahead.found.part), ahead.found.index,
-                   firstUnit + ahead.unit, ring() + ahead.stage * Units::bytes);
-      ahead.from += Units::unitStride;
+      const u8 *from = ahead.from + ahead.unit * Units::unitStride;
+      u8 *to = ring() + ahead.stage * Units::bytes;
+      if constexpr (!copiesStretches)
+        Units::fetch(from, C::width(ahead.found.part), ahead.found.index,
+                     firstUnit + ahead.unit, to);
+      else if (threadIdx.x % kWarp == 0)
+        copyStretch(to, from, Units::bytes, barriers() + ahead.stage);
       ahead.stage = ahead.stage + 1 == C::stages ? 0 : ahead.stage + 1;
       if (++ahead.unit == (isEven ? C::unitsPerWarp : units)) {
         ahead.unit = 0;
         ++ahead.tile;
-        find(ahead);
+        if constexpr (C::parts == 1) {
+          ahead.from += Units::tileStride;
+          ++ahead.found.index;
+        } else {
+          find(ahead);
+        }
       }
     }
-    commitCopies();
+    if constexpr (!copiesStretches)
+      commitCopies();
   }
 
-  /// Fills the ring.
-  __device__ Ahead start() const {
-    Ahead ahead = {nullptr, isEven || units > 0 ? begin : end, 0, 0, {0, 0}};
-    find(ahead);
+  /// Waits for the first \p stages copies.
+  __device__ void drain(i32 stages) const {
+    if constexpr (copiesStretches) {
+      i32 count =
+          min(stages, (end - begin) * (isEven ? C::unitsPerWarp : units));
 #pragma unroll 1
-    for (i32 stage = 0; stage < C::stages; ++stage)
-      fetch(ahead);
-    return ahead;
+      for (i32 stage = 0; stage < count; ++stage)
+        waitForStretch(barriers() + stage, 0);
+    } else {
+      waitForCopies<0>();
+    }
   }
 
   /// Adds what this warp has of all tiles, and calls \p take(tile, sum of this
@@ -301,13 +360,17 @@ template <typename C, typename Units> struct FewRows {
   template <typename Take> __device__ void run(Ahead ahead, Take take) const {
     i32 warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
     i32 stage = 0;
+    u32 phase = 0;
 #pragma unroll 1
     for (i32 tile = begin; tile < end; ++tile) {
       f32 mine[2][4] = {};
 #pragma unroll
       for (i32 unit = 0; unit < C::unitsPerWarp; ++unit)
         if (hasUnit(unit)) {
-          waitForCopies<C::stages - 1>();
+          if constexpr (copiesStretches)
+            waitForStretch(barriers() + stage, phase);
+          else
+            waitForCopies<C::stages - 1>();
           __syncwarp();
           Units::add(mine, ring() + stage * Units::bytes,
                      [&](u32(&b)[4], i32 inUnit, i32) {
@@ -318,7 +381,10 @@ template <typename C, typename Units> struct FewRows {
                      });
           __syncwarp();
           fetch(ahead);
-          stage = stage + 1 == C::stages ? 0 : stage + 1;
+          if (++stage == C::stages) {
+            stage = 0;
+            phase ^= 1;
+          }
         }
       f32 *meeting = sums(tile);
       if (isEven || warp < C::warps)
@@ -361,16 +427,28 @@ __device__ void fewRows(Layer<C> layer, const i32 *live, i32 rows, u8 *scratch,
   Block block = {layer, shared, i32(blockIdx.z) * 16, firstUnit,
                  units, begin,  min(end, tiles)};
   typename Block::Ahead ahead = block.start();
-
-  // Weights are there whatever ran before; nothing else is.
+  // Weights are there whatever ran before; nothing else is. Where tokens stand
+  // in the same queue to memory as weights, few of them first.
+  constexpr i32 early = Block::copiesStretches ? C::stages : 1;
+#pragma unroll 1
+  for (i32 stage = 0; stage < early; ++stage)
+    block.fetch(ahead);
+  typename Block::NormWeights weights;
+  block.load(weights);
   waitForEarlierKernels();
   layer.live = liveRows(live, rows);
   if (block.firstToken >= layer.live) {
-    waitForCopies<0>();
+    block.drain(early);
     return;
   }
   sink.begin(layer, block.firstToken);
   block.loadTokens();
+#pragma unroll 1
+  for (i32 stage = early; stage < C::stages; ++stage)
+    block.fetch(ahead);
+  block.turnTokens(weights);
+  // Where tokens turned, sums meet.
+  __syncthreads();
   if constexpr (C::slices == 1) {
     block.run(ahead, [&](i32 tile, f32 sum) { sink.take(layer, tile, sum); });
   } else {

@@ -5,6 +5,11 @@
 //   S = exp(decay) S;  d = beta (v - S^T k);  S = S + k d^T;
 //   o = S^T (scale q)
 //
+// What is multiplied by the new S is taken from the old one, so that both
+// products with S are one pass over it:
+//
+//   d = beta (v - exp(decay) S^T k);  o = exp(decay) S^T q + (k . q) d
+//
 // query, key [rows, key_heads * key_dim], value [rows, heads * value_dim] (T),
 // decay, beta [rows, heads] f32, accepted [1] i32 -> output like value, cache:
 //
@@ -20,11 +25,14 @@
 // this one read the pending rows, remembers them. Folding, verifying and
 // decoding are the same step, so the state's bits are those of plain decoding.
 //
-// A column of S takes four lanes, each every fourth pack of four keys, in
+// A column of S takes eight lanes, each every eighth pack of four keys, in
 // registers from the first row to the last:
 //
-//   keys      0..3   4..7   8..11  12..15  16..19 ..
-//   lane      0      1      2      3       0      ..
+//   keys      0..3   4..7   8..11  ..  28..31  32..35 ..
+//   lane      0      1      2      ..  7       0      ..
+//
+// Rows come 16 at a time through shared memory, the next ones on their way
+// while the rule steps over these.
 //
 // Floor: the state read once and, when rows were accepted or are committed,
 // written once: 8 * heads * key_dim * value_dim bytes.
@@ -68,20 +76,23 @@ template <typename C, typename T> struct DeltaCache {
     return (bytes + 3) / 4 * 4;
   }
 
+  static constexpr u64 valueBytes =
+      stateBytes + fill(u64(C::pending) * keyColumns * sizeof(T));
+  static constexpr u64 decayBytes =
+      valueBytes + fill(u64(C::pending) * valueColumns * sizeof(T));
+  static constexpr u64 betaBytes =
+      decayBytes + u64(C::pending) * C::heads * sizeof(f32);
+
   f32 *state;
   T *key, *value;
   f32 *decay, *beta;
 
-  __device__ explicit DeltaCache(u8 *cache) {
-    state = reinterpret_cast<f32 *>(cache);
-    cache += stateBytes;
-    key = reinterpret_cast<T *>(cache);
-    cache += fill(u64(C::pending) * keyColumns * sizeof(T));
-    value = reinterpret_cast<T *>(cache);
-    cache += fill(u64(C::pending) * valueColumns * sizeof(T));
-    decay = reinterpret_cast<f32 *>(cache);
-    beta = decay + C::pending * C::heads;
-  }
+  __device__ explicit DeltaCache(u8 *cache)
+      : state(reinterpret_cast<f32 *>(cache)),
+        key(reinterpret_cast<T *>(cache + stateBytes)),
+        value(reinterpret_cast<T *>(cache + valueBytes)),
+        decay(reinterpret_cast<f32 *>(cache + decayBytes)),
+        beta(reinterpret_cast<f32 *>(cache + betaBytes)) {}
 };
 
 /// Rows that the rule steps over.
@@ -90,14 +101,15 @@ template <typename T> struct DeltaRows {
   const f32 *decay, *beta;
 };
 
-constexpr i32 kDeltaThreads = 128;
+constexpr i32 kDeltaThreads = 256;
+constexpr i32 kDeltaLanes = 8;
 /// Columns of the state in a block, and rows that it holds at a time.
-constexpr i32 kDeltaValues = kDeltaThreads / 4;
-constexpr i32 kDeltaRows = 8;
+constexpr i32 kDeltaValues = kDeltaThreads / kDeltaLanes;
+constexpr i32 kDeltaRows = 16;
 
 template <typename C, typename T> struct GatedDelta {
-  static constexpr i32 packs = ceilDiv(C::keyDim, 16);
-  static constexpr i32 paddedKeys = packs * 16;
+  static constexpr i32 packs = ceilDiv(C::keyDim, 4 * kDeltaLanes);
+  static constexpr i32 paddedKeys = packs * 4 * kDeltaLanes;
 
   /// A few rows, as f32; keys beyond key_dim are zeros.
   struct Shared {
@@ -105,17 +117,28 @@ template <typename C, typename T> struct GatedDelta {
     f32 query[kDeltaRows][paddedKeys];
     f32 value[kDeltaRows][kDeltaValues];
     f32 decay[kDeltaRows], beta[kDeltaRows];
+    /// Key times query.
+    f32 product[kDeltaRows];
   };
 
   Shared &shared;
   i32 head, keyHead, firstValue;
   f32 state[packs][4];
 
-  __device__ i32 lane() const { return threadIdx.x % 4; }
-  __device__ i32 column() const { return threadIdx.x / 4; }
+  __device__ i32 lane() const { return threadIdx.x % kDeltaLanes; }
+  __device__ i32 column() const { return threadIdx.x / kDeltaLanes; }
   __device__ bool exists() const { return firstValue + column() < C::valueDim; }
   /// First key of pack \p pack of this lane.
-  __device__ i32 firstKey(i32 pack) const { return pack * 16 + lane() * 4; }
+  __device__ i32 firstKey(i32 pack) const {
+    return (pack * kDeltaLanes + lane()) * 4;
+  }
+  __device__ static constexpr bool isKey(i32 key) {
+    return C::keyDim == paddedKeys || key < C::keyDim;
+  }
+
+  //===--------------------------------------------------------------------===//
+  // State
+  //===--------------------------------------------------------------------===//
 
   /// Calls \p move(key, number) for every number of the state in this thread.
   template <typename Move> __device__ void forState(Move move) {
@@ -125,7 +148,7 @@ template <typename C, typename T> struct GatedDelta {
     for (i32 pack = 0; pack < packs; ++pack)
 #pragma unroll
       for (i32 i = 0; i < 4; ++i)
-        if (C::keyDim % 16 == 0 || firstKey(pack) + i < C::keyDim)
+        if (isKey(firstKey(pack) + i))
           move(firstKey(pack) + i, state[pack][i]);
   }
 
@@ -139,111 +162,198 @@ template <typename C, typename T> struct GatedDelta {
 #pragma unroll
       for (i32 i = 0; i < 4; ++i)
         state[pack][i] = 0;
-    if constexpr (C::keyDim % 16 == 0) {
+    if constexpr (C::keyDim % 4 == 0) {
       if (exists())
 #pragma unroll
-        for (i32 pack = 0; pack < packs; ++pack) {
-          auto four = loadPack<4>(from + stateBase() + firstKey(pack));
+        for (i32 pack = 0; pack < packs; ++pack)
+          if (isKey(firstKey(pack))) {
+            auto four = loadPack<4>(from + stateBase() + firstKey(pack));
 #pragma unroll
-          for (i32 i = 0; i < 4; ++i)
-            state[pack][i] = four.at[i];
-        }
+            for (i32 i = 0; i < 4; ++i)
+              state[pack][i] = four.at[i];
+          }
     } else {
       forState([&](i32 key, f32 &number) { number = from[stateBase() + key]; });
     }
   }
 
   __device__ void save(f32 *to) {
-    if constexpr (C::keyDim % 16 == 0) {
+    if constexpr (C::keyDim % 4 == 0) {
       if (exists())
 #pragma unroll
-        for (i32 pack = 0; pack < packs; ++pack) {
-          Pack<f32, 4> four;
+        for (i32 pack = 0; pack < packs; ++pack)
+          if (isKey(firstKey(pack))) {
+            Pack<f32, 4> four;
 #pragma unroll
-          for (i32 i = 0; i < 4; ++i)
-            four.at[i] = state[pack][i];
-          storePack(to + stateBase() + firstKey(pack), four);
-        }
+            for (i32 i = 0; i < 4; ++i)
+              four.at[i] = state[pack][i];
+            storePack(to + stateBase() + firstKey(pack), four);
+          }
     } else {
       forState([&](i32 key, f32 &number) { to[stateBase() + key] = number; });
     }
   }
 
-  /// Brings rows first .. first + count - 1 to shared memory.
-  __device__ void fetch(const DeltaRows<T> &rows, i32 first, i32 count) {
-    __syncthreads();
-    for (i32 place = threadIdx.x; place < count * paddedKeys;
-         place += kDeltaThreads) {
-      i32 row = place / paddedKeys, key = place % paddedKeys;
+  //===--------------------------------------------------------------------===//
+  // Rows
+  //===--------------------------------------------------------------------===//
+
+  /// Some rows, on their way through the registers of all threads.
+  struct Held {
+    static constexpr i32 pack = packSize<T>(C::keyDim);
+    static constexpr i32 pieces =
+        ceilDiv(kDeltaRows * C::keyDim / pack, kDeltaThreads);
+    static constexpr i32 values = kDeltaRows * kDeltaValues / kDeltaThreads;
+    Pack<T, pack> key[pieces], query[pieces];
+    T value[values];
+    f32 decay, beta;
+    i32 count;
+    bool hasQuery;
+  };
+
+  /// Calls \p move(piece, row, key) for this thread's packs of keys of the rows
+  /// before \p count.
+  template <typename Move>
+  __device__ static void forPieces(i32 count, Move move) {
+    constexpr i32 perRow = C::keyDim / Held::pack;
+#pragma unroll
+    for (i32 i = 0; i < Held::pieces; ++i) {
+      i32 piece = i * kDeltaThreads + threadIdx.x;
+      if (piece < count * perRow)
+        move(i, piece / perRow, piece % perRow * Held::pack);
+    }
+  }
+
+  /// Starts to read rows first .. first + 15 of \p rows, those before \p end.
+  __device__ void hold(Held &held, const DeltaRows<T> &rows, i32 first,
+                       i32 end) const {
+    held.count = min(kDeltaRows, end - first);
+    held.hasQuery = rows.query;
+    forPieces(held.count, [&](i32 i, i32 row, i32 key) {
       u64 from = (u64(first + row) * C::keyHeads + keyHead) * C::keyDim + key;
-      bool real = key < C::keyDim;
-      shared.key[row][key] = real ? toFloat(rows.key[from]) : 0.0f;
+      held.key[i] = loadPack<Held::pack>(rows.key + from);
       if (rows.query)
-        shared.query[row][key] =
-            real ? toFloat(rows.query[from]) * C::scaleBy : 0.0f;
-    }
-    for (i32 place = threadIdx.x; place < count * kDeltaValues;
-         place += kDeltaThreads) {
+        held.query[i] = loadPack<Held::pack>(rows.query + from);
+    });
+#pragma unroll
+    for (i32 i = 0; i < Held::values; ++i) {
+      i32 place = i * kDeltaThreads + threadIdx.x;
       i32 row = place / kDeltaValues, value = firstValue + place % kDeltaValues;
-      shared.value[row][place % kDeltaValues] =
-          value < C::valueDim
-              ? toFloat(rows.value[(u64(first + row) * C::heads + head) *
-                                       C::valueDim +
-                                   value])
-              : 0.0f;
+      if (row < held.count && value < C::valueDim)
+        held.value[i] =
+            rows.value[(u64(first + row) * C::heads + head) * C::valueDim +
+                       value];
     }
-    for (i32 row = threadIdx.x; row < count; row += kDeltaThreads) {
-      shared.decay[row] = expf(rows.decay[u64(first + row) * C::heads + head]);
-      shared.beta[row] = rows.beta[u64(first + row) * C::heads + head];
+    if (i32(threadIdx.x) < held.count) {
+      u64 from = u64(first + threadIdx.x) * C::heads + head;
+      held.decay = rows.decay[from];
+      held.beta = rows.beta[from];
+    }
+  }
+
+  /// Brings what has been read to shared memory.
+  __device__ void store(const Held &held) {
+    // Everybody is done with what is there.
+    __syncthreads();
+    forPieces(held.count, [&](i32 i, i32 row, i32 key) {
+#pragma unroll
+      for (i32 j = 0; j < Held::pack; ++j) {
+        shared.key[row][key + j] = toFloat(held.key[i].at[j]);
+        if (held.hasQuery)
+          shared.query[row][key + j] =
+              toFloat(held.query[i].at[j]) * C::scaleBy;
+      }
+    });
+#pragma unroll
+    for (i32 i = 0; i < Held::values; ++i) {
+      i32 place = i * kDeltaThreads + threadIdx.x;
+      i32 row = place / kDeltaValues, value = place % kDeltaValues;
+      if (row < held.count)
+        shared.value[row][value] =
+            firstValue + value < C::valueDim ? toFloat(held.value[i]) : 0.0f;
+    }
+    if (i32(threadIdx.x) < held.count) {
+      shared.decay[threadIdx.x] = expf(held.decay);
+      shared.beta[threadIdx.x] = held.beta;
+    }
+    __syncthreads();
+    if (!held.hasQuery)
+      return;
+    for (i32 row = threadIdx.x / kWarp; row < held.count;
+         row += kDeltaThreads / kWarp) {
+      f32 sum = 0;
+#pragma unroll
+      for (i32 key = threadIdx.x % kWarp; key < paddedKeys; key += kWarp)
+        sum = fma(shared.key[row][key], shared.query[row][key], sum);
+      sum = sumLanes(sum);
+      if (threadIdx.x % kWarp == 0)
+        shared.product[row] = sum;
     }
     __syncthreads();
   }
 
-  /// Sum over all keys of \p vector times state.
-  __device__ f32 dot(const f32 *vector) const {
-    f32 sums[4] = {};
+  /// Keys behind the last are zeros from the start.
+  __device__ void clear() {
+    if constexpr (C::keyDim != paddedKeys)
+      for (i32 place = threadIdx.x; place < kDeltaRows * paddedKeys;
+           place += kDeltaThreads) {
+        (&shared.key[0][0])[place] = 0;
+        (&shared.query[0][0])[place] = 0;
+      }
+  }
+
+  //===--------------------------------------------------------------------===//
+  // The rule
+  //===--------------------------------------------------------------------===//
+
+  /// One step with row \p row of shared memory. With a query, says what it is
+  /// answered.
+  template <bool HasQuery> __device__ f32 step(i32 row) {
+    Pack<f32, 4> keys[packs];
+    f32 predicted[4] = {}, answer[4] = {};
 #pragma unroll
     for (i32 pack = 0; pack < packs; ++pack) {
-      auto four = loadPack<4>(vector + firstKey(pack));
+      keys[pack] = loadPack<4>(shared.key[row] + firstKey(pack));
+      Pack<f32, 4> query;
+      if constexpr (HasQuery)
+        query = loadPack<4>(shared.query[row] + firstKey(pack));
 #pragma unroll
-      for (i32 i = 0; i < 4; ++i)
-        sums[i] = fma(four.at[i], state[pack][i], sums[i]);
+      for (i32 i = 0; i < 4; ++i) {
+        predicted[i] = fma(keys[pack].at[i], state[pack][i], predicted[i]);
+        if constexpr (HasQuery)
+          answer[i] = fma(query.at[i], state[pack][i], answer[i]);
+      }
     }
-    return sumLanes<4>((sums[0] + sums[1]) + (sums[2] + sums[3]));
-  }
-
-  /// One step of the rule with row \p row of shared memory.
-  __device__ void step(i32 row) {
+    f32 decay = shared.decay[row];
+    f32 before = decay * sumLanes<kDeltaLanes>((predicted[0] + predicted[1]) +
+                                               (predicted[2] + predicted[3]));
+    f32 delta = shared.beta[row] * (shared.value[row][column()] - before);
 #pragma unroll
     for (i32 pack = 0; pack < packs; ++pack)
 #pragma unroll
       for (i32 i = 0; i < 4; ++i)
-        state[pack][i] *= shared.decay[row];
-    f32 predicted = dot(shared.key[row]);
-    f32 delta = shared.beta[row] * (shared.value[row][column()] - predicted);
-#pragma unroll
-    for (i32 pack = 0; pack < packs; ++pack) {
-      auto four = loadPack<4>(shared.key[row] + firstKey(pack));
-#pragma unroll
-      for (i32 i = 0; i < 4; ++i)
-        state[pack][i] = fma(four.at[i], delta, state[pack][i]);
-    }
+        state[pack][i] = fma(keys[pack].at[i], delta, decay * state[pack][i]);
+    if constexpr (!HasQuery)
+      return 0;
+    f32 kept = decay * sumLanes<kDeltaLanes>((answer[0] + answer[1]) +
+                                             (answer[2] + answer[3]));
+    return fma(shared.product[row], delta, kept);
   }
 
-  /// Steps over \p count rows; writes what they say to \p output unless null.
-  __device__ void stepOver(const DeltaRows<T> &rows, i32 count, T *output) {
-    for (i32 first = 0; first < count; first += kDeltaRows) {
-      i32 some = min(kDeltaRows, count - first);
-      fetch(rows, first, some);
-      for (i32 row = 0; row < some; ++row) {
-        step(row);
-        if (!output)
-          continue;
-        f32 result = dot(shared.query[row]);
-        if (lane() == 0 && exists())
-          output[(u64(first + row) * C::heads + head) * C::valueDim +
-                 firstValue + column()] = fromFloat<T>(result);
-      }
+  /// Steps over the \p count rows of shared memory, the first of which is row
+  /// \p first of the call; writes what they say to \p output unless null.
+  __device__ void stepOver(i32 count, i32 first, T *output) {
+    if (!output) {
+      for (i32 row = 0; row < count; ++row)
+        step<false>(row);
+      return;
+    }
+#pragma unroll 2
+    for (i32 row = 0; row < count; ++row) {
+      f32 answer = step<true>(row);
+      if (lane() == 0 && exists())
+        output[(u64(first + row) * C::heads + head) * C::valueDim + firstValue +
+               column()] = fromFloat<T>(answer);
     }
   }
 };
@@ -260,21 +370,47 @@ __device__ void gatedDelta(const T *query, const T *key, const T *value,
                i32(blockIdx.y) * kDeltaValues};
   DeltaCache<C, T> cache(cacheBytes);
   i32 kept = min(max(*accepted, 0), C::pending);
+  i32 count = liveRows(live, rows);
+  DeltaRows<T> pending = {nullptr, cache.key, cache.value, cache.decay,
+                          cache.beta};
+  DeltaRows<T> input = {query, key, value, decay, beta};
 
   rule.load(cache.state);
-  rule.stepOver({nullptr, cache.key, cache.value, cache.decay, cache.beta},
-                kept, nullptr);
-  if (!C::commit && kept > 0)
-    rule.save(cache.state);
-  rule.stepOver({query, key, value, decay, beta}, liveRows(live, rows), output);
+  rule.clear();
+  // First the pending rows, then those of this call.
+  i32 pendingChunks = ceilDiv(kept, kDeltaRows);
+  i32 chunks = pendingChunks + ceilDiv(count, kDeltaRows);
+  typename Rule::Held held;
+  auto hold = [&](i32 chunk) {
+    if (chunk < pendingChunks)
+      rule.hold(held, pending, chunk * kDeltaRows, kept);
+    else if (chunk < chunks)
+      rule.hold(held, input, (chunk - pendingChunks) * kDeltaRows, count);
+  };
+  hold(0);
+#pragma unroll 1
+  for (i32 chunk = 0; chunk < chunks; ++chunk) {
+    rule.store(held);
+    i32 some = held.count;
+    hold(chunk + 1);
+    bool isPending = chunk < pendingChunks;
+    rule.stepOver(some, (chunk - pendingChunks) * kDeltaRows,
+                  isPending ? nullptr : output);
+    if (!C::commit && chunk + 1 == pendingChunks)
+      rule.save(cache.state);
+  }
   if (C::commit)
     rule.save(cache.state);
 }
 
-template <typename T>
-__device__ void saveRow(T *to, const T *from, i32 row, i32 columns) {
-  for (i32 column = threadIdx.x; column < columns; column += blockDim.x)
-    to[row * columns + column] = from[row * columns + column];
+/// Copies row \p row to the part of a cache that begins at byte \p Offset.
+template <i32 Columns, u64 Offset, typename T>
+__device__ void saveRow(T *to, const T *from, i32 row) {
+  constexpr i32 pack = packSize<T>(Columns | i32(Offset / sizeof(T) % 8));
+  for (i32 column = threadIdx.x * pack; column < Columns;
+       column += blockDim.x * pack)
+    storePack(to + row * Columns + column,
+              loadPack<pack>(from + row * Columns + column));
 }
 
 template <typename C, typename T>
@@ -285,10 +421,11 @@ __device__ void deltaSave(const T *key, const T *value, const f32 *decay,
   if (row >= min(liveRows(live, rows), C::pending))
     return;
   DeltaCache<C, T> cache(cacheBytes);
-  saveRow(cache.key, key, row, cache.keyColumns);
-  saveRow(cache.value, value, row, cache.valueColumns);
-  saveRow(cache.decay, decay, row, C::heads);
-  saveRow(cache.beta, beta, row, C::heads);
+  using Cache = DeltaCache<C, T>;
+  saveRow<Cache::keyColumns, Cache::stateBytes>(cache.key, key, row);
+  saveRow<Cache::valueColumns, Cache::valueBytes>(cache.value, value, row);
+  saveRow<C::heads, Cache::decayBytes>(cache.decay, decay, row);
+  saveRow<C::heads, Cache::betaBytes>(cache.beta, beta, row);
 }
 
 } // namespace tandem

@@ -139,7 +139,8 @@ template <typename C, i32 Tokens, i32 Threads>
 __device__ void rowFactors(const Layer<C> &layer, i32 firstToken, f32 *shared) {
   constexpr i32 spans = ceilDiv(C::columns, kNormSpan);
   f32 *squares = shared + Tokens;
-  // Four lanes a span of a token.
+  // Four lanes a span of a token, some of them at a time.
+#pragma unroll 4
   for (i32 place = threadIdx.x / 4; place < roundUp(Tokens * spans, 8);
        place += Threads / 4) {
     i32 token = place % Tokens, span = place / Tokens;

@@ -61,10 +61,13 @@ template <typename C> struct DenseUnits {
     return k < C::columns ? k : -1;
   }
 
-  /// Bytes from one unit to the next, and where those of tile \p tile begin.
+  static constexpr bool isStretch = false;
+  /// Bytes from one unit and tile to the next, and where those of tile \p tile
+  /// begin.
   static constexpr i32 unitStride = 128;
+  static constexpr i32 tileStride = 16 * rowElements * i32(sizeof(Element));
   __device__ static const u8 *tileOf(const u8 *weight, i32 tile) {
-    return weight + u64(tile) * (16 * rowElements * i32(sizeof(Element)));
+    return weight + u64(tile) * tileStride;
   }
 
   /// Starts the copies of unit \p unit of tile \p tile, which is at \p from, by

@@ -120,6 +120,61 @@ template <i32 Pending> __device__ inline void waitForCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
 }
 
+/// Whether stretches of memory are copied as a whole, by a unit of the
+/// processor that is made for it: sm_90.
+#if __CUDA_ARCH__ >= 900
+constexpr bool kCopiesStretches = true;
+#else
+constexpr bool kCopiesStretches = false;
+#endif
+
+/// Makes \p barrier, u64 in shared memory, one that a copyStretch() completes.
+__device__ inline void makeBarrier(u64 *barrier) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(sharedAddress(barrier))
+      : "memory");
+#endif
+}
+
+/// Makes barriers known to copies. By the thread that has made them.
+__device__ inline void showBarriers() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
+}
+
+/// Starts a copy of \p bytes, a multiple of 16, which completes \p barrier. By
+/// one thread.
+__device__ inline void copyStretch(void *to, const void *from, u32 bytes,
+                                   u64 *barrier) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
+                   sharedAddress(barrier)),
+               "r"(bytes)
+               : "memory");
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::"
+               "bytes [%0], [%1], %2, [%3];" ::"r"(sharedAddress(to)),
+               "l"(from), "r"(bytes), "r"(sharedAddress(barrier))
+               : "memory");
+#endif
+}
+
+/// Waits for the copy that completes \p barrier for the first, third .. time
+/// (\p phase 0) or the second, fourth .. (1).
+__device__ inline void waitForStretch(u64 *barrier, u32 phase) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("{\n"
+               ".reg .pred done;\n"
+               "again:\n"
+               "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+               "@!done bra again;\n"
+               "}\n" ::"r"(sharedAddress(barrier)),
+               "r"(phase)
+               : "memory");
+#endif
+}
+
 /// Copies \p Columns numbers of each of \p Rows rows to a tile with \p Stride,
 /// by all \p Threads threads of a block. Row r begins at \p rowAddress(r),
 /// which is null for rows of zeros; numbers from \p limit on are zeros too.

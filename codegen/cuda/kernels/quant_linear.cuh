@@ -96,10 +96,14 @@ template <typename C> struct QuantUnits : UnitLayout<C> {
     return inGroup < C::group && k < C::columns ? k : -1;
   }
 
-  /// Bytes from one unit to the next, and where those of tile \p tile begin.
+  /// Units are copied as they lie, as a whole.
+  static constexpr bool isStretch = Layout::bytes % 16 == 0;
+  /// Bytes from one unit and tile to the next, and where those of tile \p tile
+  /// begin.
   static constexpr i32 unitStride = Layout::bytes;
+  static constexpr i32 tileStride = Layout::units * Layout::bytes;
   __device__ static const u8 *tileOf(const u8 *weight, i32 tile) {
-    return weight + u64(tile) * (Layout::units * Layout::bytes);
+    return weight + u64(tile) * tileStride;
   }
 
   /// Starts the copies of the unit at \p from, by a warp.
