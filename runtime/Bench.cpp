@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 
 namespace tandem {
 
@@ -86,7 +87,8 @@ public:
       TANDEM_ASSIGN_OR_RETURN(result.speculative, summarize(true, speculative));
     }
     TANDEM_ASSIGN_OR_RETURN(result.plain, summarize(false, plain));
-    result.sameIds = !hasDrafter || speculative.last.ids == plain.last.ids;
+    result.sameIds = !hasDrafter || options.forcedAcceptLength ||
+                     speculative.last.ids == plain.last.ids;
     return result;
   }
 
@@ -111,6 +113,8 @@ private:
     generate.useDrafter = useDrafter;
     generate.blockRows = options.blockRows;
     generate.chooseRows = options.chooseRows;
+    if (useDrafter)
+      generate.forcedAcceptLength = options.forcedAcceptLength;
     NullSink sink;
     return speculator.generate(prompt, generate, sink);
   }
@@ -157,7 +161,45 @@ private:
           artifact.root().programs()->Get(uint32_t(program))->name()->str(),
           timing.seconds[size_t(program)] /
               double(countRounds(timed, useDrafter)));
+    if (options.kernels)
+      for (int32_t program : programs)
+        TANDEM_RETURN_IF_ERROR(addKernels(uint32_t(program), side.kernels));
     return side;
+  }
+
+  /// Measures the launches of \p program behind the text that was written last.
+  Status addKernels(uint32_t program, std::vector<KernelTime> &kernels) {
+    const artifact::Artifact &root = artifact.root();
+    const auto &launches = *root.programs()->Get(program)->launches();
+    // A step moves on by itself, up to a block beyond the context.
+    size_t runs = std::min<size_t>(5, root.loop()->block());
+    std::vector<std::vector<double>> seconds(launches.size());
+    for (size_t run = 0; run < runs; ++run) {
+      TANDEM_ASSIGN_OR_RETURN(std::vector<double> once,
+                              device.profile(program));
+      for (size_t index = 0; index < once.size(); ++index)
+        seconds[index].push_back(once[index]);
+    }
+    std::map<std::string, KernelTime> byFamily;
+    for (uint32_t index = 0; index < launches.size(); ++index) {
+      const artifact::Launch &launch = *launches.Get(index);
+      std::string family =
+          root.kernels()->Get(launch.kernel())->family()->str();
+      KernelTime &time = byFamily[family];
+      time.family = family;
+      time.program = root.programs()->Get(program)->name()->str();
+      ++time.launches;
+      time.seconds += median(seconds[index]);
+      time.weightBytes += weightBytesRead(artifact, launch);
+    }
+    size_t first = kernels.size();
+    for (auto &[family, time] : byFamily)
+      kernels.push_back(std::move(time));
+    std::sort(kernels.begin() + ptrdiff_t(first), kernels.end(),
+              [](const KernelTime &left, const KernelTime &right) {
+                return left.seconds > right.seconds;
+              });
+    return Status();
   }
 };
 

@@ -26,6 +26,20 @@ struct BenchOptions {
   /// As those of GenerateOptions.
   uint32_t blockRows = 0;
   bool chooseRows = false;
+  /// As that of GenerateOptions. Then the ids are no text, and are not
+  /// compared.
+  uint32_t forcedAcceptLength = 0;
+  /// Measures the kernels of every program as well.
+  bool kernels = false;
+};
+
+/// The launches of one family in one run of a program.
+struct KernelTime {
+  std::string program, family;
+  uint32_t launches = 0;
+  /// Of all of them; the median of some runs.
+  double seconds = 0;
+  uint64_t weightBytes = 0;
 };
 
 /// One way of decoding.
@@ -42,6 +56,8 @@ struct BenchSide {
   /// Seconds per round inside each program, by name. Measured in a run of its
   /// own, since it waits for each program.
   std::vector<std::pair<std::string, double>> programSeconds;
+  /// By program, the longest first. Empty unless it was wanted.
+  std::vector<KernelTime> kernels;
 
   /// Bytes of weights read per second; 0 when nothing was measured.
   double bytesPerSecond() const {

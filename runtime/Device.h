@@ -17,6 +17,7 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 namespace tandem {
 
@@ -39,6 +40,14 @@ public:
   /// Waits for all work and copies the start of port \p port to \p data, which
   /// is at most as large as the port. Errors of programs also arrive here.
   virtual Status read(uint32_t port, std::span<std::byte> data) = 0;
+
+  /// Runs a program and returns the seconds that each of its launches took, in
+  /// their order. Waits for each, so the sum is more than run() takes. Fails
+  /// with Unsupported on a device that cannot tell.
+  virtual StatusOr<std::vector<double>> profile(uint32_t program) {
+    return failure(StatusCode::Unsupported,
+                   "this device cannot measure launches");
+  }
 
   /// How the device runs the rounds of a text by itself; null when it cannot.
   virtual RoundLoop *roundLoop() { return nullptr; }

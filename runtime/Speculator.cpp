@@ -276,6 +276,21 @@ StatusOr<uint32_t> Speculator::decideBlock(uint64_t position, uint32_t rowCount,
   return count;
 }
 
+/// Between verify and accept: makes the drafts right so far as they are to be
+/// accepted, and the one behind them wrong.
+Status Speculator::forceDrafts(uint64_t position, uint32_t rowCount,
+                               uint32_t count) {
+  const LoopPorts &ports = driver.ports();
+  std::vector<uint32_t> decided(rowCount), block(rowCount);
+  TANDEM_RETURN_IF_ERROR(driver.readTokens(ports.decided, decided, position));
+  TANDEM_RETURN_IF_ERROR(driver.readRawTokens(ports.block, block));
+  std::copy_n(decided.begin(), std::min(count, rowCount) - 1,
+              block.begin() + 1);
+  if (count < rowCount)
+    block[count] = (decided[count - 1] + 1) % driver.loop().vocabulary();
+  return driver.writeTokens(ports.block, block);
+}
+
 /// Saves the features of the rows that are pending before the next verify
 /// writes others in their place.
 Status Speculator::keepFeatures() {
@@ -327,6 +342,9 @@ StatusOr<uint32_t> Speculator::draftRound(uint64_t position, uint32_t rows,
     if (drafts)
       TANDEM_RETURN_IF_ERROR(driver.run(loop.draft()));
     TANDEM_RETURN_IF_ERROR(driver.run(loop.verify()));
+    if (text.options.forcedAcceptLength)
+      TANDEM_RETURN_IF_ERROR(
+          forceDrafts(position, rows, text.options.forcedAcceptLength));
   }
   TANDEM_RETURN_IF_ERROR(driver.run(loop.accept()));
   uint32_t low = decided ? decided : 1;
@@ -404,7 +422,9 @@ StatusOr<uint32_t> Speculator::oneRound(uint64_t position, Text &text) {
 }
 
 Status Speculator::startRounds(Text &text) {
-  text.rounds = text.decider ? nullptr : driver.roundLoop();
+  // The host has to act between the programs.
+  bool isForced = text.drafted && text.options.forcedAcceptLength;
+  text.rounds = text.decider || isForced ? nullptr : driver.roundLoop();
   if (!text.rounds)
     return Status();
   return text.rounds->start(text.drafted,

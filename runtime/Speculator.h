@@ -66,6 +66,11 @@ struct GenerateOptions {
   /// DraftChoice::Rejection they would depend on it: there, and where a device
   /// runs rounds by itself, all `blockRows` are verified.
   bool chooseRows = false;
+  /// For measurements with weights that say nothing: every round accepts this
+  /// many tokens, as far as it has rows. Between verify and accept the drafts
+  /// are made those that the target decided; what is written is no text. The
+  /// host runs these rounds. 0: what the drafter got right.
+  uint32_t forcedAcceptLength = 0;
   /// How tokens are chosen; has passed checkSampling. None: the likeliest.
   std::optional<SamplingOptions> sampling = std::nullopt;
   /// How the drafts of a sampled text are chosen.
@@ -177,6 +182,7 @@ private:
   Status stopRounds(Text &text);
   StatusOr<uint32_t> decideBlock(uint64_t position, uint32_t rows, bool drafts,
                                  Text &text);
+  Status forceDrafts(uint64_t position, uint32_t rowCount, uint32_t count);
   Status keepFeatures();
   Status flushFeatures();
   /// Takes tokens over into the text until it ends; returns how many.

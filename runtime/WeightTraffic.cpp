@@ -6,19 +6,25 @@
 
 namespace tandem {
 
-uint64_t weightBytesRead(const Artifact &artifact, uint32_t program) {
+uint64_t weightBytesRead(const Artifact &artifact,
+                         const artifact::Launch &launch) {
   const artifact::Artifact &root = artifact.root();
+  std::string_view family =
+      root.kernels()->Get(launch.kernel())->family()->string_view();
+  if (family.starts_with("embed") || family.starts_with("rope"))
+    return 0;
+  uint64_t bytes = 0;
+  for (const artifact::Operand *operand : *launch.operands())
+    if (operand->space() == artifact::Space::weight)
+      bytes += root.weights()->Get(operand->index())->data()->size();
+  return bytes;
+}
+
+uint64_t weightBytesRead(const Artifact &artifact, uint32_t program) {
   uint64_t bytes = 0;
   for (const artifact::Launch *launch :
-       *root.programs()->Get(program)->launches()) {
-    std::string_view family =
-        root.kernels()->Get(launch->kernel())->family()->string_view();
-    if (family.starts_with("embed") || family.starts_with("rope"))
-      continue;
-    for (const artifact::Operand *operand : *launch->operands())
-      if (operand->space() == artifact::Space::weight)
-        bytes += root.weights()->Get(operand->index())->data()->size();
-  }
+       *artifact.root().programs()->Get(program)->launches())
+    bytes += weightBytesRead(artifact, *launch);
   return bytes;
 }
 

@@ -14,6 +14,10 @@ namespace tandem {
 /// a few rows only. With one row this is what bounds the speed of a program.
 uint64_t weightBytesRead(const Artifact &artifact, uint32_t program);
 
+/// The same for one launch of it.
+uint64_t weightBytesRead(const Artifact &artifact,
+                         const artifact::Launch &launch);
+
 /// The sum for one round of the loop: draft and verify, or step. Where rows are
 /// chosen round by round, the mean over the rounds \p roundRows
 /// (Generation::roundRows).

@@ -6,6 +6,7 @@
 #include "runtime/cpu/CpuFeatures.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <sys/mman.h>
 
@@ -220,6 +221,20 @@ Status CpuDevice::run(uint32_t program) {
        ++index)
     runLaunch(launches[index]);
   return Status();
+}
+
+StatusOr<std::vector<double>> CpuDevice::profile(uint32_t program) {
+  assert(program < programs.size());
+  std::vector<double> seconds;
+  for (size_t index = programs[program].begin; index < programs[program].end;
+       ++index) {
+    auto begin = std::chrono::steady_clock::now();
+    runLaunch(launches[index]);
+    std::chrono::duration<double> duration =
+        std::chrono::steady_clock::now() - begin;
+    seconds.push_back(duration.count());
+  }
+  return seconds;
 }
 
 Status CpuDevice::write(uint32_t port, std::span<const std::byte> data) {

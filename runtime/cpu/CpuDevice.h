@@ -39,6 +39,7 @@ public:
 
   Status reset() override;
   Status run(uint32_t program) override;
+  StatusOr<std::vector<double>> profile(uint32_t program) override;
   Status write(uint32_t port, std::span<const std::byte> data) override;
   Status read(uint32_t port, std::span<std::byte> data) override;
 

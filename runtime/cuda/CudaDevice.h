@@ -69,7 +69,7 @@ public:
   /// Runs program \p program once and returns the seconds that each of its
   /// launches took, in order; the changeover to the next launch is part of
   /// them. Unlike everything else it allocates. For measuring.
-  StatusOr<std::vector<double>> profile(uint32_t program);
+  StatusOr<std::vector<double>> profile(uint32_t program) override;
 
   /// Bytes a second that a copy inside the memory of the device reads and
   /// writes, together: the bound that programs are compared with. Allocates

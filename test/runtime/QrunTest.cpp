@@ -436,6 +436,12 @@ TEST_F(QrunTest, BenchMeasuresBothWaysOfDecoding) {
   EXPECT_EQ(outcome.exitCode, 0) << outcome.output;
   EXPECT_NE(outcome.output.find("prompt 3, answer 40"), std::string::npos)
       << outcome.output;
+  outcome = shell("$qrun bench pair.tandem --scenario 20/31 --repeat 1 "
+                  "--accept 3 --kernels --json");
+  EXPECT_EQ(outcome.exitCode, 0) << outcome.output;
+  for (const char *part : {"\"mean_accept_length\":3.0", "\"kernels\":[",
+                           "\"program\":\"verify\"", "\"launches\":"})
+    EXPECT_NE(outcome.output.find(part), std::string::npos) << outcome.output;
   expectLineWith("bench pair.tandem --scenario 64", 1,
                  "'64' is not of the form PROMPT/ANSWER");
 }

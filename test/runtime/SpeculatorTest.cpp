@@ -91,6 +91,19 @@ TEST(Speculator, RightDrafterEmitsWholeBlocks) {
   EXPECT_EQ(result.meanAcceptLength(), 4);
 }
 
+TEST(Speculator, ForcedRoundsAcceptWhatTheyAreTold) {
+  for (uint32_t count : {1u, 3u, 4u, 9u}) {
+    FakePair pair({}, hashTarget, alwaysWrong);
+    Collector sink;
+    auto result =
+        generate(pair, someTokens(5),
+                 {.maxNewTokens = 25, .forcedAcceptLength = count}, sink);
+    ASSERT_TRUE(result.isOk()) << result.status().message();
+    for (size_t round = 0; round + 1 < result->acceptLengths.size(); ++round)
+      EXPECT_EQ(result->acceptLengths[round], std::min(count, 4u));
+  }
+}
+
 TEST(Speculator, WrongDrafterEmitsOneTokenARound) {
   FakePair pair({}, hashTarget, alwaysWrong);
   Generation result = write(pair, someTokens(5), 6);

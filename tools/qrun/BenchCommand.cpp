@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 namespace tandem::qrun {
 
@@ -76,14 +77,22 @@ static nlohmann::ordered_json toJson(const BenchSide &side, double bandwidth) {
   nlohmann::ordered_json programs = nlohmann::ordered_json::object();
   for (const auto &[name, seconds] : side.programSeconds)
     programs[name] = seconds * 1e3;
-  return {{"tokens_per_s", side.tokensPerSecond},
-          {"mean_accept_length", side.meanAcceptLength},
-          {"round_ms", side.roundSeconds * 1e3},
-          {"program_ms", programs},
-          {"weight_bytes_per_round", uint64_t(side.weightBytesPerRound)},
-          {"drafted_share", side.draftedShare},
-          {"gb_per_s", side.bytesPerSecond() / 1e9},
-          {"bandwidth_share", side.bytesPerSecond() / bandwidth}};
+  nlohmann::ordered_json object = {
+      {"tokens_per_s", side.tokensPerSecond},
+      {"mean_accept_length", side.meanAcceptLength},
+      {"round_ms", side.roundSeconds * 1e3},
+      {"program_ms", programs},
+      {"weight_bytes_per_round", uint64_t(side.weightBytesPerRound)},
+      {"drafted_share", side.draftedShare},
+      {"gb_per_s", side.bytesPerSecond() / 1e9},
+      {"bandwidth_share", side.bytesPerSecond() / bandwidth}};
+  for (const KernelTime &time : side.kernels)
+    object["kernels"].push_back({{"program", time.program},
+                                 {"family", time.family},
+                                 {"launches", time.launches},
+                                 {"us", time.seconds * 1e6},
+                                 {"weight_bytes", time.weightBytes}});
+  return object;
 }
 
 static nlohmann::ordered_json toJson(const BenchResult &result,
@@ -110,6 +119,16 @@ static void printSide(const char *name, const BenchSide &side,
   for (const auto &[program, seconds] : side.programSeconds)
     std::printf(" %s %.2f ms", program.c_str(), seconds * 1e3);
   std::printf("\n");
+  for (const KernelTime &time : side.kernels) {
+    double rate = double(time.weightBytes) / time.seconds;
+    std::printf("    %-12s %4u %-22s %9.1f us", time.program.c_str(),
+                time.launches, time.family.c_str(), time.seconds * 1e6);
+    if (time.weightBytes)
+      std::printf("  %8.1f MB  %7.1f GB/s (%.0f%%)",
+                  double(time.weightBytes) / 1e6, rate / 1e9,
+                  rate / bandwidth * 100);
+    std::printf("\n");
+  }
 }
 
 static void printResult(const BenchResult &result, double bandwidth) {
@@ -169,7 +188,13 @@ Status bench(const BenchFlags &flags) {
     options.newTokens = scenario.newTokens;
     options.repeats = flags.repeats;
     options.blockRows = flags.block.value_or(0);
-    options.chooseRows = !flags.block;
+    options.forcedAcceptLength = flags.acceptLength;
+    // What is forced says nothing about what pays.
+    options.chooseRows = !flags.block && !flags.acceptLength;
+    options.kernels = flags.kernels;
+    if (isatty(STDERR_FILENO) && !flags.json)
+      std::fprintf(stderr, "measuring %u/%u...\r", scenario.promptTokens,
+                   scenario.newTokens);
     auto result = tandem::bench(session.artifact, session.device(),
                                 repeatIds(ids, scenario.promptTokens), options);
     if (!result.isOk())

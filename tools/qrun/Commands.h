@@ -55,6 +55,10 @@ struct BenchFlags : DeviceFlags {
   /// For a prompt without scenarios.
   uint32_t maxNewTokens = 128;
   unsigned repeats = 3;
+  /// Tokens that every round accepts; 0: what the drafter gets right.
+  uint32_t acceptLength = 0;
+  /// Print the time of the kernels, too.
+  bool kernels = false;
   BlockFlag block;
   bool json = false;
 };

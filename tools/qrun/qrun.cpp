@@ -148,6 +148,14 @@ int main(int argc, char **argv) {
       ->check(CLI::Range(1u, 1000u))
       ->capture_default_str();
   addBlockFlag(*benchApp, benchFlags.block);
+  benchApp
+      ->add_option("--accept", benchFlags.acceptLength,
+                   "Let every round accept this many tokens, whatever the "
+                   "drafter says: for synthetic weights. The host runs the "
+                   "rounds then")
+      ->check(CLI::Range(1u, 1024u));
+  benchApp->add_flag("--kernels", benchFlags.kernels,
+                     "Print the time of the kernels of every program");
   benchApp->add_flag("--json", benchFlags.json, "Print one JSON object");
   benchApp->callback([&] {
     problem = missing(benchFlags.artifact, nullptr);
