@@ -265,10 +265,12 @@ void KernelEmitter::emitAttention() {
   kernel.block = 256;
   kernel.shared =
       (2 * span * (paddedDim + 8) + items * (span + 8)) * 2 + 4 * items * 4;
-  int64_t blocks =
-      std::max(std::min(target.processors / places, mostSpans), adders);
+  // Two blocks fit on a multiprocessor unless heads are long.
+  int64_t resident = target.processors * (dim > 128 ? 1 : 2);
+  int64_t blocks = std::max(std::min(resident / places, mostSpans), adders);
   kernel.grid = {{blocks}, {1, group, items}, {heads}};
-  kernel.scratch = ticketBytes + places * mostSpans * items * (dim + 2) * 4;
+  kernel.scratch =
+      ticketBytes + places * mostSpans * items * (paddedDim + 2) * 4;
   operands({"const bf16 *query", "const bf16 *cache", "const i32 *start",
             "bf16 *output"});
   call("attention", "query, cache, start, output, live, rows, scratch");

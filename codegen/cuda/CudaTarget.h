@@ -19,6 +19,8 @@ struct CudaTarget {
   int64_t processors;
   /// Shared memory that a block may use, in bytes.
   int64_t sharedLimit;
+  /// Whether it copies stretches of memory as a whole: cp.async.bulk.
+  bool copiesStretches;
 };
 
 /// The target \p arch. Errors: there is none of that name.

@@ -61,11 +61,15 @@ void KernelEmitter::emitFewRows(const Units &units, int64_t tilesPerItem) {
   Cut cut = cutColumns(units.count, units.steps);
   int64_t ranges =
       std::clamp<int64_t>(target.processors / cut.slices, 1, items);
-  int64_t sumsBytes = 2 * cut.warps * 256 * 4;
-  // A stage has a barrier too.
-  int64_t stages = std::clamp<int64_t>((target.sharedLimit - sumsBytes - 128) /
-                                           (cut.warps * (units.bytes + 8)),
-                                       2, 24);
+  // What few_rows.cuh has in shared memory.
+  int64_t sumsBytes = cut.warps * 2 * (256 + 16) * 4;
+  bool copiesTiles =
+      target.copiesStretches && spec.has("bits") && units.bytes % 16 == 0;
+  int64_t stageBytes =
+      cut.warps * units.bytes * (copiesTiles ? cut.unitsPerWarp : 1);
+  int64_t barrierBytes = copiesTiles ? 128 : 0;
+  int64_t stages = std::clamp<int64_t>(
+      (target.sharedLimit - sumsBytes - barrierBytes) / stageBytes, 2, 16);
   int64_t rowBlocks = static_cast<int64_t>(divideCeil(maxRows, kFewRows));
   int64_t ticketBytes = 0,
           rangeTiles =
@@ -81,9 +85,10 @@ void KernelEmitter::emitFewRows(const Units &units, int64_t tilesPerItem) {
            {"unitsPerWarp", cut.unitsPerWarp},
            {"stages", stages}});
   numbers({{"rangeTiles", rangeTiles}, {"ticketBytes", ticketBytes}});
-  kernel.block = std::max<int64_t>(cut.warps, 8) * 32;
-  kernel.shared = sumsBytes + cut.warps * stages * units.bytes +
-                  static_cast<int64_t>(alignTo(cut.warps * stages * 8, 128));
+  flag("copiesTiles", copiesTiles);
+  // Sums of two tiles take 16 warps.
+  kernel.block = std::max<int64_t>(cut.warps, 16) * 32;
+  kernel.shared = sumsBytes + stages * stageBytes + barrierBytes;
   kernel.grid = {{ranges}, {cut.slices}, {1, 1, kFewRows}};
   assertions += "static_assert(FewRows<" + getStruct() + ", " + units.name +
                 "<" + getStruct() +

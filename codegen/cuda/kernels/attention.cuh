@@ -31,8 +31,10 @@
 // them up, in order, so an item's bits depend on positions alone:
 //
 //   scratch   u32 [head][block of items][blocks that have come, that have left]
-//             f32 [head][block of items][span][64 items][dim]
+//             f32 [head][block of items][span][8 items][8 columns][lane][2]
 //             f32 [head][block of items][span][64 items][maximum, sum]
+//
+// where lane 4 g + t has columns 2 t and 2 t + 1 of item g of the eight,
 //
 // Many rows, whose blocks of items fill the machine: a block takes all spans in
 // order and adds them up in registers.
@@ -74,8 +76,10 @@ template <typename C> struct Attention {
   static constexpr bool aligned = C::dim % 8 == 0;
   /// Of a warp: tiles of 8 keys in scores, of 8 columns in outputs.
   static constexpr i32 keyTiles = kSpan / 2 / 8, dimTiles = paddedDim / 2 / 8;
+  /// Tiles of 8 columns of an item.
+  static constexpr i32 columnTiles = paddedDim / 8;
   static constexpr u64 halfCache = u64(C::heads) * C::slots * C::dim;
-  static constexpr u64 spanSize = u64(kAttentionItems) * C::dim;
+  static constexpr u64 spanSize = u64(kAttentionItems) * paddedDim;
 
   const bf16 *query, *cache;
   bf16 *output;
@@ -340,31 +344,27 @@ template <typename C> struct Attention {
   // Results
   //===--------------------------------------------------------------------===//
 
-  /// Calls \p take(item in the block, column, pair) for each pair of columns of
-  /// this warp's outputs that exists.
-  template <typename Take>
-  __device__ void forOutputs(const Sums &sums, Take take) const {
-    i32 g = threadIdx.x % kWarp / 4, t = threadIdx.x % 4;
-#pragma unroll
-    for (i32 n = 0; n < dimTiles; ++n)
-#pragma unroll
-      for (i32 i = 0; i < 4; ++i) {
-        i32 item = warpItem() + g + i / 2 * 8;
-        i32 column = half() * (paddedDim / 2) + n * 8 + 2 * t + i % 2;
-        if (firstItem + item < items() &&
-            (C::dim == paddedDim || column < C::dim))
-          take(item, column, sums.out[n][i], i / 2);
-      }
-  }
-
   __device__ static bf16 divide(f32 out, f32 sum) {
     return fromFloat<bf16>(sum > 0 ? out / sum : 0.0f);
   }
 
   __device__ void writeOutputs(const Sums &sums) const {
-    forOutputs(sums, [&](i32 item, i32 column, f32 out, i32 side) {
-      output[itemBase(firstItem + item) + column] = divide(out, sums.sum[side]);
-    });
+    i32 g = threadIdx.x % kWarp / 4, t = threadIdx.x % 4;
+#pragma unroll
+    for (i32 side = 0; side < 2; ++side) {
+      i32 item = firstItem + warpItem() + g + side * 8;
+      if (item >= items())
+        continue;
+      bf16 *to = output + itemBase(item);
+#pragma unroll
+      for (i32 n = 0; n < dimTiles; ++n)
+#pragma unroll
+        for (i32 i = 0; i < 2; ++i) {
+          i32 column = half() * (paddedDim / 2) + n * 8 + 2 * t + i;
+          if (C::dim == paddedDim || column < C::dim)
+            to[column] = divide(sums.out[n][side * 2 + i], sums.sum[side]);
+        }
+    }
   }
 
   /// Which of the blocks of items this is, and what it has of the scratch.
@@ -384,10 +384,21 @@ template <typename C> struct Attention {
   }
 
   __device__ void writeScratch(const Sums &sums, i32 index) const {
+    if (firstItem + warpItem() >= items())
+      return;
     f32 *outputs = spanOutputs(index), *pairs = spanSums(index);
-    forOutputs(sums, [&](i32 item, i32 column, f32 out, i32) {
-      outputs[item * C::dim + column] = out;
-    });
+#pragma unroll
+    for (i32 side = 0; side < 2; ++side)
+#pragma unroll
+      for (i32 n = 0; n < dimTiles; ++n) {
+        Pack<f32, 2> two = {{sums.out[n][side * 2], sums.out[n][side * 2 + 1]}};
+        storePack(outputs +
+                      ((warpItem() / 8 + side) * columnTiles +
+                       half() * dimTiles + n) *
+                          64 +
+                      threadIdx.x % kWarp * 2,
+                  two);
+      }
     if (threadIdx.x % 4 == 0 && half() == 0)
 #pragma unroll
       for (i32 side = 0; side < 2; ++side) {
@@ -408,45 +419,50 @@ template <typename C> struct Attention {
     largest = maxLanes(largest);
     f32 shift = largest == minusInfinity() ? 0.0f : largest;
 
-    constexpr i32 perLane = ceilDiv(C::dim, kWarp), some = 8;
-    f32 sum = 0, out[perLane] = {};
+    // Pairs of columns.
+    constexpr i32 perLane = ceilDiv(columnTiles * 4, kWarp), some = 8;
+    auto pairOf = [&](i32 index, i32 j) {
+      i32 pair = min(j * kWarp + lane, columnTiles * 4 - 1);
+      return spanOutputs(index) + (item / 8 * columnTiles + pair / 4) * 64 +
+             item % 8 * 8 + pair % 4 * 2;
+    };
+    f32 sum = 0, out[perLane][2] = {};
 #pragma unroll 1
     for (i32 first = 0; first < spans; first += some) {
       // All reads first: each of them takes long.
-      f32 pairs[some][2], parts[some][perLane];
+      f32 ofSpan[some][2], parts[some][perLane][2];
 #pragma unroll
       for (i32 i = 0; i < some; ++i) {
         // Spans that are not there count for nothing.
         bool exists = first + i < spans;
         i32 index = exists ? first + i : 0;
         const f32 *pair = spanSums(index) + item * 2;
-        pairs[i][0] = exists ? loadShared(pair) : minusInfinity();
-        pairs[i][1] = exists ? loadShared(pair + 1) : 0.0f;
+        ofSpan[i][0] = exists ? loadShared(pair) : minusInfinity();
+        ofSpan[i][1] = exists ? loadShared(pair + 1) : 0.0f;
 #pragma unroll
-        for (i32 j = 0; j < perLane; ++j) {
-          i32 column = j * kWarp + lane;
-          parts[i][j] =
-              exists && (C::dim % kWarp == 0 || column < C::dim)
-                  ? loadShared(spanOutputs(index) + item * C::dim + column)
-                  : 0.0f;
-        }
+        for (i32 j = 0; j < perLane; ++j)
+          loadShared(parts[i][j], pairOf(index, j));
       }
 #pragma unroll
       for (i32 i = 0; i < some; ++i) {
-        f32 factor = exp2Fast(pairs[i][0] - shift);
-        sum = fma(pairs[i][1], factor, sum);
+        f32 factor = exp2Fast(ofSpan[i][0] - shift);
+        sum = fma(ofSpan[i][1], factor, sum);
 #pragma unroll
         for (i32 j = 0; j < perLane; ++j)
-          out[j] = fma(parts[i][j], factor, out[j]);
+#pragma unroll
+          for (i32 k = 0; k < 2; ++k)
+            out[j][k] = fma(parts[i][j][k], factor, out[j][k]);
       }
     }
     u64 to = itemBase(firstItem + item);
 #pragma unroll
-    for (i32 j = 0; j < perLane; ++j) {
-      i32 column = j * kWarp + lane;
-      if (C::dim % kWarp == 0 || column < C::dim)
-        output[to + column] = divide(out[j], sum);
-    }
+    for (i32 j = 0; j < perLane; ++j)
+#pragma unroll
+      for (i32 k = 0; k < 2; ++k) {
+        i32 column = (j * kWarp + lane) * 2 + k;
+        if (column < C::dim)
+          output[to + column] = divide(out[j][k], sum);
+      }
   }
 
   /// Says that this block's spans are written, and waits in those that add them

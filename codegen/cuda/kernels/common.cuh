@@ -146,6 +146,13 @@ __device__ inline void letNextKernelBegin() {
 #endif
 }
 
+/// The same for two numbers side by side.
+__device__ inline void loadShared(f32 (&numbers)[2], const f32 *from) {
+  asm volatile("ld.global.cg.v2.f32 {%0, %1}, [%2];"
+               : "=f"(numbers[0]), "=f"(numbers[1])
+               : "l"(from));
+}
+
 //===----------------------------------------------------------------------===//
 // Sums
 //===----------------------------------------------------------------------===//

@@ -11,28 +11,34 @@
 //
 // A warp has the same few units of every tile, so its part of the tokens stays
 // in its registers, as B of all its products; weights are A. It reads its
-// weights through a ring of its own in shared memory, deep enough that the
-// memory never waits, and no warp waits for another but where the sums of a
-// tile meet, once a tile. The sums of warps are added in order, then those of
+// weights from a ring in shared memory, deep enough that the memory never
+// waits, and no warp waits for another but where the sums of tiles meet, for
+// two tiles at a time. The sums of warps are added in order, then those of
 // slices; a block has all tiles of a range, and the block that is last of its
 // range adds slices and writes. So the order of sums follows from the shape of
 // the weight alone.
 //
 // Shared memory:
 //
-//   sums     f32 [2][warps][256], the norm's factors before
-//   rings    [warp][stage][unit]
-//   barriers u64 [warp][stage], of sm_90's copies
+//   sums     f32 [warp][tile of two][256 and a gap]
+//   ring     [warp][stage][unit], every warp copies for itself; or, where a
+//            tile of the slice is one stretch of memory and the processor
+//            copies stretches (sm_90):
+//            [stage][warp][unit], behind it u64 [stage], its barriers
+//
+// and in the place of the sums, before there are any: where warps turn tokens,
+// and behind that the squares of the norm.
 //
 // Scratch where there are several slices, f32:
 //
 //   [block of tokens][range][slice][tile of the range][256]
 //
-// A sink takes what thread i < 256 has of a tile: the sum of output
-// SumPlace(i).row and token SumPlace(i).token.
+// A sink takes what thread i < 512 has of tile i % 2 of two: the sum of output
+// row and token of SumPlace.
 //
 // The first weights are asked for before the kernels in front have ended, where
-// a launch allows that (common.cuh).
+// a launch allows that (common.cuh); all others behind the tokens, which would
+// stand in one queue with them.
 //
 // Floor: the weights once for every 16 tokens.
 //
@@ -48,30 +54,33 @@
 
 namespace tandem {
 
-/// Which of a tile's 16 x 16 sums a thread has; as mma.cuh draws C.
-struct SumPlace {
-  i32 row, token;
+/// Threads that have sums of two tiles.
+constexpr i32 kSumThreads = 512;
 
-  __device__ explicit SumPlace(i32 thread) {
-    i32 lane = thread / 4 % kWarp;
-    row = lane / 4 + thread % 4 / 2 * 8;
-    token = thread / 128 * 8 + lane % 4 * 2 + thread % 2;
-  }
+/// Which of a tile's 16 x 16 sums this thread has; as mma.cuh draws C.
+struct SumPlace {
+  i32 index = threadIdx.x / 2;
+  i32 row = index / 4 % 32 / 4 + index % 4 / 2 * 8;
+  i32 token = index / 128 * 8 + index / 4 % 4 * 2 + index % 2;
 };
 
 template <typename C, typename Units> struct FewRows {
-  static constexpr i32 threads = (C::warps < 8 ? 8 : C::warps) * kWarp;
+  static constexpr i32 threads =
+      C::warps * kWarp < kSumThreads ? kSumThreads : C::warps * kWarp;
   static constexpr i32 shareSteps = C::unitsPerWarp * Units::steps;
   /// Two steps are a block of 32 columns.
   static constexpr i32 blocks = ceilDiv(shareSteps, 2);
-  static constexpr i32 ringBytes = C::stages * Units::bytes;
-  static constexpr i32 sumsBytes = 2 * C::warps * 256 * i32(sizeof(f32));
-  /// A barrier for every stage of every ring, where copies need them.
-  static constexpr bool copiesStretches = kCopiesStretches && Units::isStretch;
-  static constexpr i32 barrierBytes = roundUp(C::warps * C::stages * 8, 128);
+  /// Sums of a tile with a gap that keeps the two out of each other's banks.
+  static constexpr i32 tileSums = 256 + 16;
+  static constexpr i32 sumsBytes = C::warps * 2 * tileSums * i32(sizeof(f32));
+  static constexpr i32 shareBytes = C::unitsPerWarp * Units::bytes;
+  static constexpr i32 tileBytes = C::warps * shareBytes;
   /// Dynamic shared memory of a block.
   static constexpr i32 sharedBytes =
-      sumsBytes + C::warps * ringBytes + barrierBytes;
+      C::copiesTiles ? sumsBytes + C::stages * tileBytes + 128
+                     : sumsBytes + C::warps * C::stages * Units::bytes;
+  static_assert(!C::copiesTiles ||
+                (Units::isStretch && kCopiesStretches && C::stages * 8 <= 128));
   /// Whether all warps have all their units.
   static constexpr bool isEven =
       C::slices * C::warps * C::unitsPerWarp == Units::units &&
@@ -83,13 +92,15 @@ template <typename C, typename Units> struct FewRows {
   /// whole spans.
   static constexpr bool sumsOwn =
       isDirect && C::slices == 1 && shareSteps * 16 % kNormSpan == 0;
-  static_assert(!C::hasNorm || factorBytes<C, 16>() <= sumsBytes);
 
   /// Where a warp turns 16 tokens x 32 columns: rows with a gap that keeps them
   /// out of each other's banks.
   static constexpr i32 turnStride = 32 + 8;
   static constexpr i32 turnBytes = 16 * turnStride * i32(sizeof(bf16));
-  static_assert(turnBytes <= 2 * 256 * i32(sizeof(f32)));
+  static constexpr i32 normFactorBytes = C::hasNorm ? factorBytes<C, 16>() : 0;
+  static_assert(C::warps * (turnBytes + (C::hasNorm ? shareSteps * 64 : 0)) +
+                    roundUp(normFactorBytes, 16) <=
+                sumsBytes);
 
   const Layer<C> &layer;
   u8 *shared;
@@ -102,16 +113,30 @@ template <typename C, typename Units> struct FewRows {
   /// tokens[s / 2][h].
   u32 tokens[blocks][2][4];
 
-  __device__ f32 *factors() const { return reinterpret_cast<f32 *>(shared); }
-  __device__ f32 *sums(i32 tile) const {
-    return factors() + tile % 2 * (C::warps * 256);
+  __device__ f32 *sums() const { return reinterpret_cast<f32 *>(shared); }
+  /// Weights of the norm for this warp's columns.
+  __device__ f32 *normWeights() const {
+    return reinterpret_cast<f32 *>(shared + C::warps * turnBytes +
+                                   roundUp(normFactorBytes, 16)) +
+           threadIdx.x / kWarp * (shareSteps * 16);
   }
-  __device__ u8 *ring() const {
-    return shared + sumsBytes + threadIdx.x / kWarp * ringBytes;
+  /// Where rowFactors() has its numbers.
+  __device__ f32 *factors() const {
+    return reinterpret_cast<f32 *>(shared + C::warps * turnBytes);
   }
+  __device__ u8 *rings() const { return shared + sumsBytes; }
   __device__ u64 *barriers() const {
-    return reinterpret_cast<u64 *>(shared + sumsBytes + C::warps * ringBytes) +
-           threadIdx.x / kWarp * C::stages;
+    return reinterpret_cast<u64 *>(rings() + C::stages * tileBytes);
+  }
+  /// The first unit of this warp in stage \p stage.
+  __device__ u8 *stageUnits(i32 stage) const {
+    i32 warp = threadIdx.x / kWarp;
+    return rings() + (C::copiesTiles
+                          ? stage * tileBytes + warp * shareBytes
+                          : (warp * C::stages + stage) * Units::bytes);
+  }
+  __device__ bool isWorking() const {
+    return isEven || threadIdx.x / kWarp < C::warps;
   }
   __device__ bool hasUnit(i32 unit) const { return isEven || unit < units; }
 
@@ -128,22 +153,18 @@ template <typename C, typename Units> struct FewRows {
     return (firstUnit * Units::steps + block * 2) * 16 + threadIdx.x % 4 * 8;
   }
 
-  /// What this lane needs of the weight of the norm.
-  struct NormWeights {
-    Pack<f32, 4> at[blocks][2];
-  };
-
-  __device__ void load(NormWeights &weights) const {
-    if constexpr (C::hasNorm && isDirect)
-#pragma unroll
-      for (i32 block = 0; block < blocks; ++block)
-#pragma unroll
-        for (i32 i = 0; i < 2; ++i) {
-          weights.at[block][i] = {};
-          if (column(block) < C::columns && hasUnit(block * 2 / Units::steps))
-            weights.at[block][i] =
-                loadPack<4>(layer.norm + column(block) + i * 4);
+  /// Starts to copy what this warp needs of the weight of the norm.
+  __device__ void fetchNorm() const {
+    if constexpr (C::hasNorm && isDirect) {
+      if (isWorking())
+        for (i32 piece = threadIdx.x % kWarp; piece < shareSteps * 4;
+             piece += kWarp) {
+          i32 first = firstUnit * Units::steps * 16 + piece * 4;
+          copyAsync(normWeights() + piece * 4, layer.norm + first,
+                    first < C::columns);
         }
+      commitCopies();
+    }
   }
 
   __device__ void loadTokens() {
@@ -165,15 +186,15 @@ template <typename C, typename Units> struct FewRows {
   }
 
   /// Makes B of tokens as loadTokens() has read them.
-  __device__ void turnTokens(const NormWeights &weights) {
+  __device__ void turnTokens() {
     if constexpr (!isDirect)
       return;
     if constexpr (C::hasNorm)
-      normalize(weights);
-    if (!isEven && threadIdx.x / kWarp >= C::warps)
+      normalize();
+    if (!isWorking())
       return;
-    bf16 *mine = reinterpret_cast<bf16 *>(
-        shared + threadIdx.x / kWarp * (2 * 256 * i32(sizeof(f32))));
+    bf16 *mine =
+        reinterpret_cast<bf16 *>(shared + threadIdx.x / kWarp * turnBytes);
     i32 lane = threadIdx.x % kWarp;
 #pragma unroll
     for (i32 block = 0; block < blocks; ++block) {
@@ -199,32 +220,43 @@ template <typename C, typename Units> struct FewRows {
   }
 
   /// Normalizes tokens as loadTokens() has read them.
-  __device__ void normalize(const NormWeights &weights) {
-    if constexpr (sumsOwn)
-      sumOwn();
-    else
-      rowFactors<C, 16, threads>(layer, firstToken, factors());
+  __device__ void normalize() {
     i32 g = threadIdx.x % kWarp / 4;
-    f32 factor[2] = {factors()[g], factors()[g + 8]};
+    f32 factor[2];
+    if constexpr (sumsOwn) {
+      f32 ofLane = sumOwn();
+      factor[0] = __shfl_sync(~0u, ofLane, g);
+      factor[1] = __shfl_sync(~0u, ofLane, g + 8);
+    } else {
+      rowFactors<C, 16, threads>(layer, firstToken, factors());
+      factor[0] = factors()[g];
+      factor[1] = factors()[g + 8];
+    }
+    // All but what is in the ring.
+    waitForCopies<C::copiesTiles ? 0 : C::stages>();
+    __syncwarp();
 #pragma unroll
-    for (i32 block = 0; block < blocks; ++block)
+    for (i32 block = 0; block < blocks; ++block) {
+      const f32 *from = normWeights() + block * 32 + threadIdx.x % 4 * 8;
 #pragma unroll
-      for (i32 half = 0; half < 2; ++half)
+      for (i32 i = 0; i < 4; i += 2) {
+        auto four = loadPack<4>(from + i * 2);
 #pragma unroll
-        for (i32 i = 0; i < 4; ++i)
-          tokens[block][half][i] =
-              normalizedPair<C>(tokens[block][half][i], factor[half],
-                                weights.at[block][i / 2].at[i % 2 * 2],
-                                weights.at[block][i / 2].at[i % 2 * 2 + 1]);
-    // The factors lie where tokens turn.
-    __syncthreads();
+        for (i32 half = 0; half < 2; ++half)
+#pragma unroll
+          for (i32 k = 0; k < 2; ++k)
+            tokens[block][half][i + k] =
+                normalizedPair<C>(tokens[block][half][i + k], factor[half],
+                                  four.at[2 * k], four.at[2 * k + 1]);
+      }
+    }
   }
 
-  /// rowFactors() of what the warps hold.
-  __device__ void sumOwn() const {
+  /// rowFactors() of what the warps hold: lane l gets that of token l % 16.
+  __device__ f32 sumOwn() const {
     constexpr i32 spanBlocks = kNormSpan / 32;
     constexpr i32 spans = ceilDiv(C::columns, kNormSpan);
-    f32 *squares = factors() + 16;
+    f32 *squares = factors();
     i32 lane = threadIdx.x % kWarp, g = lane / 4;
 #pragma unroll
     for (i32 first = 0; first < blocks; first += spanBlocks)
@@ -246,10 +278,7 @@ template <typename C, typename Units> struct FewRows {
           squares[span * 16 + g + half * 8] = sum;
       }
     __syncthreads();
-    if (threadIdx.x < 16)
-      factors()[threadIdx.x] =
-          normFactor<C>(addSpans<spans>(squares + threadIdx.x, 16));
-    __syncthreads();
+    return normFactor<C>(addSpans<spans>(squares + lane % 16, 16));
   }
 
   /// Tokens number by number, where groups have gaps or rows are not aligned.
@@ -300,116 +329,176 @@ template <typename C, typename Units> struct FewRows {
         firstUnit * Units::unitStride;
   }
 
+  /// Begins with an empty ring. By all threads, before any other call.
   __device__ Ahead start() const {
     Ahead ahead = {nullptr, isEven || units > 0 ? begin : end, 0, 0, {0, 0}};
-    find(ahead);
-    if constexpr (copiesStretches) {
-      if (threadIdx.x % kWarp == 0 &&
-          (isEven || threadIdx.x / kWarp < C::warps)) {
+    if constexpr (!C::copiesTiles) {
+      find(ahead);
+    } else {
+      if (threadIdx.x == 0) {
 #pragma unroll 1
         for (i32 stage = 0; stage < C::stages; ++stage)
           makeBarrier(barriers() + stage);
         showBarriers();
       }
-      __syncwarp();
+      __syncthreads();
     }
     return ahead;
   }
 
-  /// Starts the copies of the next unit, if there is one.
-  __device__ void fetch(Ahead &ahead) const {
+  __device__ void nextTile(Ahead &ahead) const {
+    ++ahead.tile;
+    if constexpr (C::parts == 1) {
+      ahead.from += Units::tileStride;
+      ++ahead.found.index;
+    } else {
+      find(ahead);
+    }
+  }
+
+  /// Starts the copies of the next unit of this warp, if there is one.
+  __device__ void fetchUnit(Ahead &ahead) const {
     if (ahead.tile < end) {
-      const u8 *from = ahead.from + ahead.unit * Units::unitStride;
-      u8 *to = ring() + ahead.stage * Units::bytes;
-      if constexpr (!copiesStretches)
-        Units::fetch(from, C::width(ahead.found.part), ahead.found.index,
-                     firstUnit + ahead.unit, to);
-      else if (threadIdx.x % kWarp == 0)
-        copyStretch(to, from, Units::bytes, barriers() + ahead.stage);
+      Units::fetch(ahead.from + ahead.unit * Units::unitStride,
+                   C::width(ahead.found.part), ahead.found.index,
+                   firstUnit + ahead.unit, stageUnits(ahead.stage));
       ahead.stage = ahead.stage + 1 == C::stages ? 0 : ahead.stage + 1;
       if (++ahead.unit == (isEven ? C::unitsPerWarp : units)) {
         ahead.unit = 0;
-        ++ahead.tile;
-        if constexpr (C::parts == 1) {
-          ahead.from += Units::tileStride;
-          ++ahead.found.index;
-        } else {
-          find(ahead);
-        }
+        nextTile(ahead);
       }
     }
-    if constexpr (!copiesStretches)
-      commitCopies();
+    commitCopies();
   }
 
-  /// Waits for the first \p stages copies.
-  __device__ void drain(i32 stages) const {
-    if constexpr (copiesStretches) {
-      i32 count =
-          min(stages, (end - begin) * (isEven ? C::unitsPerWarp : units));
+  /// Starts the copy of what this block needs of the next tile, if there is
+  /// one. By thread 0, whose first unit is that of the slice.
+  __device__ void fetchTile(Ahead &ahead) const {
+    if (ahead.tile >= end)
+      return;
+    i32 count = min(C::warps * C::unitsPerWarp, Units::units - firstUnit);
+    find(ahead);
+    copyStretch(stageUnits(ahead.stage), ahead.from, count * Units::bytes,
+                barriers() + ahead.stage);
+    ahead.stage = ahead.stage + 1 == C::stages ? 0 : ahead.stage + 1;
+    ++ahead.tile;
+  }
+
+  /// Fills stages first .. last - 1 of the ring.
+  __device__ void fill(Ahead &ahead, i32 first, i32 last) const {
+    if (C::copiesTiles && threadIdx.x != 0)
+      return;
 #pragma unroll 1
-      for (i32 stage = 0; stage < count; ++stage)
-        waitForStretch(barriers() + stage, 0);
+    for (i32 stage = first; stage < last; ++stage)
+      if constexpr (C::copiesTiles)
+        fetchTile(ahead);
+      else
+        fetchUnit(ahead);
+  }
+
+  /// Waits for the first \p stages copies, which nothing will read.
+  __device__ void drain(i32 stages) const {
+    if constexpr (C::copiesTiles) {
+      if (threadIdx.x == 0)
+#pragma unroll 1
+        for (i32 stage = 0; stage < min(stages, end - begin); ++stage)
+          waitForStretch(barriers() + stage, 0);
     } else {
       waitForCopies<0>();
     }
   }
 
-  /// Adds what this warp has of all tiles, and calls \p take(tile, sum of this
-  /// thread) for each; threads from 256 on get none.
+  //===--------------------------------------------------------------------===//
+  // Products
+  //===--------------------------------------------------------------------===//
+
+  /// Where the ring is read from next.
+  struct Reader {
+    i32 stage;
+    u32 phase;
+
+    __device__ void next() {
+      if (++stage == C::stages) {
+        stage = 0;
+        phase ^= 1;
+      }
+    }
+  };
+
+  /// What this warp has of the next tile.
+  __device__ void addTile(f32 (&mine)[2][4], Reader &reader,
+                          Ahead &ahead) const {
+    if constexpr (C::copiesTiles)
+      waitForStretch(barriers() + reader.stage, reader.phase);
+#pragma unroll
+    for (i32 unit = 0; unit < C::unitsPerWarp; ++unit)
+      if (hasUnit(unit)) {
+        if constexpr (!C::copiesTiles) {
+          waitForCopies<C::stages - 1>();
+          __syncwarp();
+        }
+        const u8 *from = stageUnits(reader.stage);
+        if constexpr (C::copiesTiles)
+          from += unit * Units::bytes;
+        Units::add(mine, from, [&](u32(&b)[4], i32 inUnit, i32) {
+          i32 step = unit * Units::steps + inUnit;
+#pragma unroll
+          for (i32 i = 0; i < 4; ++i)
+            b[i] = tokens[step / 2][i / 2][step % 2 * 2 + i % 2];
+        });
+        if constexpr (!C::copiesTiles) {
+          __syncwarp();
+          fetchUnit(ahead);
+          reader.next();
+        }
+      }
+    if constexpr (C::copiesTiles)
+      reader.next();
+  }
+
+  /// Calls \p take(first, sum of this thread) for every two tiles; threads from
+  /// kSumThreads on have no sum, and those of a tile from \p end on none that
+  /// means anything.
   template <typename Take> __device__ void run(Ahead ahead, Take take) const {
     i32 warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-    i32 stage = 0;
-    u32 phase = 0;
+    Reader reader = {0, 0};
 #pragma unroll 1
-    for (i32 tile = begin; tile < end; ++tile) {
-      f32 mine[2][4] = {};
+    for (i32 first = begin; first < end; first += 2) {
+      f32 mine[2][2][4] = {};
 #pragma unroll
-      for (i32 unit = 0; unit < C::unitsPerWarp; ++unit)
-        if (hasUnit(unit)) {
-          if constexpr (copiesStretches)
-            waitForStretch(barriers() + stage, phase);
-          else
-            waitForCopies<C::stages - 1>();
-          __syncwarp();
-          Units::add(mine, ring() + stage * Units::bytes,
-                     [&](u32(&b)[4], i32 inUnit, i32) {
-                       i32 step = unit * Units::steps + inUnit;
+      for (i32 i = 0; i < 2; ++i)
+        if (first + i < end)
+          addTile(mine[i], reader, ahead);
+      // The stages and the sums before these have been read by everybody.
+      __syncthreads();
+      if constexpr (C::copiesTiles)
+        fill(ahead, 0, 2);
+      if (isWorking())
 #pragma unroll
-                       for (i32 i = 0; i < 4; ++i)
-                         b[i] = tokens[step / 2][i / 2][step % 2 * 2 + i % 2];
-                     });
-          __syncwarp();
-          fetch(ahead);
-          if (++stage == C::stages) {
-            stage = 0;
-            phase ^= 1;
-          }
-        }
-      f32 *meeting = sums(tile);
-      if (isEven || warp < C::warps)
-#pragma unroll
-        for (i32 half = 0; half < 2; ++half) {
-          Pack<f32, 4> four = {
-              {mine[half][0], mine[half][1], mine[half][2], mine[half][3]}};
-          storePack(meeting + warp * 256 + half * 128 + lane * 4, four);
+        for (i32 i = 0; i < 4; ++i) {
+          const f32(&from)[4] = mine[i / 2][i % 2];
+          Pack<f32, 4> four = {{from[0], from[1], from[2], from[3]}};
+          storePack(sums() + (warp * 2 + i / 2) * tileSums + i % 2 * 128 +
+                        lane * 4,
+                    four);
         }
       __syncthreads();
       f32 sum = 0;
-      if (threadIdx.x < 256) {
-        sum = meeting[threadIdx.x];
+      if (threadIdx.x < kSumThreads) {
+        const f32 *from = sums() + threadIdx.x % 2 * tileSums + threadIdx.x / 2;
+        sum = from[0];
 #pragma unroll
         for (i32 other = 1; other < C::warps; ++other)
-          sum += meeting[other * 256 + threadIdx.x];
+          sum += from[other * (2 * tileSums)];
       }
-      take(tile, sum);
+      take(first, sum);
     }
   }
 };
 
-/// Computes \p layer. \p sink.take(tile, sum) gets the sums of all tiles, in
-/// order in every block, and takes them in all its threads; threads from 256 on
-/// have none. Ranges begin at multiples of \p Sink::tiles.
+/// Computes \p layer. \p sink.take(layer, first, end, sum) gets the sums of
+/// two tiles at a time, in order in every block, in all its threads; see
+/// FewRows::run(). Ranges begin at multiples of \p Sink::tiles.
 template <typename C, typename Units, typename Sink>
 __device__ void fewRows(Layer<C> layer, const i32 *live, i32 rows, u8 *scratch,
                         Sink &sink) {
@@ -427,52 +516,51 @@ __device__ void fewRows(Layer<C> layer, const i32 *live, i32 rows, u8 *scratch,
   Block block = {layer, shared, i32(blockIdx.z) * 16, firstUnit,
                  units, begin,  min(end, tiles)};
   typename Block::Ahead ahead = block.start();
-  // Weights are there whatever ran before; nothing else is. Where tokens stand
-  // in the same queue to memory as weights, few of them first.
-  constexpr i32 early = Block::copiesStretches ? C::stages : 1;
-#pragma unroll 1
-  for (i32 stage = 0; stage < early; ++stage)
-    block.fetch(ahead);
-  typename Block::NormWeights weights;
-  block.load(weights);
+  block.fetchNorm();
+  constexpr i32 early = 1;
+  block.fill(ahead, 0, early);
   waitForEarlierKernels();
   layer.live = liveRows(live, rows);
   if (block.firstToken >= layer.live) {
     block.drain(early);
     return;
   }
-  sink.begin(layer, block.firstToken);
+  sink.begin(block.firstToken);
   block.loadTokens();
-#pragma unroll 1
-  for (i32 stage = early; stage < C::stages; ++stage)
-    block.fetch(ahead);
-  block.turnTokens(weights);
-  // Where tokens turned, sums meet.
-  __syncthreads();
+  block.fill(ahead, early, C::stages);
+  block.turnTokens();
   if constexpr (C::slices == 1) {
-    block.run(ahead, [&](i32 tile, f32 sum) { sink.take(layer, tile, sum); });
+    block.run(ahead, [&](i32 first, f32 sum) {
+      sink.take(layer, first, block.end, sum);
+    });
   } else {
     u32 range = blockIdx.z * gridDim.x + blockIdx.x;
-    f32 *sums = reinterpret_cast<f32 *>(scratch + C::ticketBytes) +
-                u64(range) * C::slices * C::rangeTiles * 256 + threadIdx.x;
     constexpr i32 sliceSize = C::rangeTiles * 256;
-    block.run(ahead, [&](i32 tile, f32 sum) {
-      if (threadIdx.x < 256)
-        sums[slice * sliceSize + (tile - begin) * 256] = sum;
+    f32 *sums = reinterpret_cast<f32 *>(scratch + C::ticketBytes) +
+                u64(range) * C::slices * sliceSize + threadIdx.x % 2 * 256 +
+                threadIdx.x / 2;
+    auto isMine = [&](i32 first) {
+      return threadIdx.x < kSumThreads &&
+             first + i32(threadIdx.x % 2) < block.end;
+    };
+    block.run(ahead, [&](i32 first, f32 sum) {
+      if (isMine(first))
+        sums[slice * sliceSize + (first - begin) * 256] = sum;
     });
     if (!isLastBlock(reinterpret_cast<u32 *>(scratch) + range, C::slices))
       return;
-    constexpr i32 some = 4;
-    for (i32 first = begin; first < block.end; first += some) {
+    constexpr i32 some = 3;
+#pragma unroll 1
+    for (i32 first = begin; first < block.end; first += 2 * some) {
       // All reads first: each of them takes long.
       f32 parts[some][C::slices];
 #pragma unroll
       for (i32 i = 0; i < some; ++i)
 #pragma unroll
         for (i32 other = 0; other < C::slices; ++other)
-          parts[i][other] = threadIdx.x < 256 && first + i < block.end
+          parts[i][other] = isMine(first + 2 * i)
                                 ? loadShared(sums + other * sliceSize +
-                                             (first + i - begin) * 256)
+                                             (first + 2 * i - begin) * 256)
                                 : 0.0f;
 #pragma unroll
       for (i32 i = 0; i < some; ++i) {
@@ -480,8 +568,8 @@ __device__ void fewRows(Layer<C> layer, const i32 *live, i32 rows, u8 *scratch,
 #pragma unroll
         for (i32 other = 1; other < C::slices; ++other)
           sum += parts[i][other];
-        if (first + i < block.end)
-          sink.take(layer, first + i, sum);
+        if (first + 2 * i < block.end)
+          sink.take(layer, first + 2 * i, block.end, sum);
       }
     }
   }
@@ -491,25 +579,24 @@ __device__ void fewRows(Layer<C> layer, const i32 *live, i32 rows, u8 *scratch,
 template <typename C> struct LayerSink {
   static constexpr i32 tiles = C::gated ? 2 : 1;
 
-  SumPlace place = SumPlace(threadIdx.x);
-  /// The sum of the gate that waits for its partner.
-  f32 gate = 0;
+  SumPlace place;
 
-  __device__ void begin(const Layer<C> &, i32 firstToken) {
-    place.token += firstToken;
-  }
+  __device__ void begin(i32 firstToken) { place.token += firstToken; }
 
-  __device__ void take(const Layer<C> &layer, i32 number, f32 sum) {
-    if (threadIdx.x >= 256)
+  __device__ void take(const Layer<C> &layer, i32 first, i32 end, f32 sum) {
+    if (threadIdx.x >= kSumThreads)
       return;
-    Tile tile = Tiles<C>::find(number);
-    i32 output = tile.index * 16 + place.row;
-    if constexpr (!C::gated)
-      writeSum(layer, tile.part, output, place.token, sum);
-    else if (tile.part == 0)
-      gate = sum;
-    else
-      writeSum(layer, 0, output, place.token, gatedProduct(gate, sum));
+    i32 number = first + threadIdx.x % 2;
+    if constexpr (C::gated) {
+      // The two tiles are gate and partner.
+      f32 up = __shfl_xor_sync(~0u, sum, 1);
+      if (threadIdx.x % 2 == 0)
+        writeSum(layer, 0, number / 2 * 16 + place.row, place.token,
+                 gatedProduct(sum, up));
+    } else if (number < end) {
+      Tile tile = Tiles<C>::find(number);
+      writeSum(layer, tile.part, tile.index * 16 + place.row, place.token, sum);
+    }
   }
 };
 

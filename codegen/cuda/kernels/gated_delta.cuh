@@ -238,11 +238,12 @@ template <typename C, typename T> struct GatedDelta {
 #pragma unroll
     for (i32 i = 0; i < Held::values; ++i) {
       i32 place = i * kDeltaThreads + threadIdx.x;
-      i32 row = place / kDeltaValues, value = firstValue + place % kDeltaValues;
-      if (row < held.count && value < C::valueDim)
-        held.value[i] =
-            rows.value[(u64(first + row) * C::heads + head) * C::valueDim +
-                       value];
+      // Without a condition, for which a half of a register would have to wait.
+      i32 row = min(place / kDeltaValues, held.count - 1);
+      i32 value = min(firstValue + place % kDeltaValues, C::valueDim - 1);
+      held.value[i] =
+          rows.value[(u64(first + row) * C::heads + head) * C::valueDim +
+                     value];
     }
     if (i32(threadIdx.x) < held.count) {
       u64 from = u64(first + threadIdx.x) * C::heads + head;
@@ -348,7 +349,8 @@ template <typename C, typename T> struct GatedDelta {
         step<false>(row);
       return;
     }
-#pragma unroll 2
+    // Of two rows of long keys one reads while the other waits.
+#pragma unroll(packs >= 4 ? 2 : 1)
     for (i32 row = 0; row < count; ++row) {
       f32 answer = step<true>(row);
       if (lane() == 0 && exists())

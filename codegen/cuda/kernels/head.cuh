@@ -29,38 +29,39 @@ template <typename C> struct HeadSink {
 
   f32 *logits;
   i32 *tokens;
-  SumPlace place = SumPlace(threadIdx.x);
+  SumPlace place;
   i32 firstToken = 0;
   Largest best = {minusInfinity(), 0};
 
-  __device__ void begin(const Layer<C> &, i32 first) { firstToken = first; }
+  __device__ void begin(i32 first) { firstToken = first; }
 
-  __device__ void take(const Layer<C> &layer, i32 tile, f32 sum) {
+  __device__ void take(const Layer<C> &layer, i32 first, i32 end, f32 sum) {
+    i32 tile = first + threadIdx.x % 2;
     i32 output = tile * 16 + place.row;
-    if (output < C::width(0) && sum > best.value)
+    if (tile < end && output < C::width(0) && sum > best.value)
       best = {sum, output};
-    if (tile % tiles == tiles - 1 || tile == Tiles<C>::count() - 1)
-      finish(layer, tile / tiles);
+    if ((first + 2) % tiles == 0 || first + 2 >= Tiles<C>::count())
+      finish(layer, first / tiles);
   }
 
-  /// The largest over the rows of tiles. Bits 0, 2, 3 and 7 of a thread's
-  /// number are its token, all others its row.
+  /// The largest over the rows of tiles. Bits 1, 3, 4 and 8 of a thread's
+  /// number are its token, all others its row and tile.
   __device__ void finish(const Layer<C> &layer, i32 part) {
-    __shared__ Largest ofWarp[8][8];
+    __shared__ Largest ofWarp[16][8];
     i32 warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
 #pragma unroll
-    for (i32 distance : {2, 16}) {
+    for (i32 distance = 1; distance <= 4; distance *= 4) {
       f32 value = __shfl_xor_sync(~0u, best.value, distance);
       i32 token = __shfl_xor_sync(~0u, best.column, distance);
       best.take(value, token);
     }
-    if (warp < 8 && (lane & 18) == 0)
-      ofWarp[warp][lane / 4 * 2 + lane % 2] = best;
+    if (warp < 16 && (lane & 5) == 0)
+      ofWarp[warp][lane / 8 * 2 + lane / 2 % 2] = best;
     __syncthreads();
-    if (threadIdx.x < 16 && firstToken + threadIdx.x < layer.live) {
-      i32 first = threadIdx.x / 8 * 4, column = threadIdx.x % 8;
+    if (threadIdx.x < 16 && firstToken + i32(threadIdx.x) < layer.live) {
+      i32 first = threadIdx.x / 8 * 8, column = threadIdx.x % 8;
       best = ofWarp[first][column];
-      for (i32 other = 1; other < 4; ++other)
+      for (i32 other = 1; other < 8; ++other)
         best.take(ofWarp[first + other][column].value,
                   ofWarp[first + other][column].column);
       u64 to = u64(firstToken + threadIdx.x) * parts + part;
