@@ -1,6 +1,7 @@
 //===- Repack.cpp - Codes in the order that packings take -----------------===//
 
 #include "codegen/Repack.h"
+#include "dialects/plan/CodePacking.h"
 
 #include "llvm/ADT/APFloat.h"
 #include "llvm/ADT/StringExtras.h"
@@ -39,7 +40,7 @@ static Error expectTensor(const TensorView &tensor, DType dtype,
 Error codegen::checkRepack(lm::SourceAttr source,
                            plan::PackingAttrInterface packing,
                            ArrayRef<const TensorView *> sources) {
-  auto coded = mlir::cast<plan::InterleavedCodesAttr>(packing);
+  plan::InterleavedCodesAttr coded = plan::getCodesOf(packing);
   int64_t rows = coded.getOutputs();
   int64_t perWord = 32 / source.getBits();
   if (source.getOrder() != PackOrder::by_row &&
@@ -141,7 +142,7 @@ static void storeWhole(uint8_t *bytes, DType dtype, int64_t value) {
 Repacked::Repacked(lm::SourceAttr source, plan::PackingAttrInterface packing,
                    ArrayRef<const TensorView *> sources)
     : codes(*sources[0]), scales(*sources[1]) {
-  auto coded = mlir::cast<plan::InterleavedCodesAttr>(packing);
+  plan::InterleavedCodesAttr coded = plan::getCodesOf(packing);
   int64_t rows = coded.getOutputs(), columns = coded.getColumns();
   int64_t bits = coded.getBits(), perWord = 32 / bits;
   int64_t wordsPerRow = divideCeil(columns, perWord);

@@ -308,19 +308,26 @@ private:
   Error packScales(int64_t first, int64_t unit, uint8_t *record) const {
     int64_t width = models::getByteWidth(scales.dtype);
     int64_t unitGroups = packing.getUnitGroups();
+    // A scale, and maybe the zero point behind it, which go to two blocks.
+    int64_t kinds = packing.getScalesPerGroup();
     for (int64_t lane = 0; lane < kTile; ++lane)
       for (int64_t part = 0; part < unitGroups; ++part) {
         int64_t row = first + lane;
         int64_t index = unit * packing.getUnitSteps() / groupSteps + part;
         if (row >= packing.getOutputs() || index >= groups)
           continue;
-        int64_t entry = row * groups + index;
-        if (Error error = checkScale(scales, row, index, groups))
-          return error;
-        // Output g, then output g + 8.
-        int64_t place = (lane % 8 * 2 + lane / 8) * unitGroups + part;
-        std::memcpy(record + place * width, scales.bytes.data() + entry * width,
-                    width);
+        for (int64_t kind = 0; kind < kinds; ++kind) {
+          int64_t column = index * kinds + kind;
+          if (Error error = checkScale(scales, row, column, groups * kinds))
+            return error;
+          // Output g, then output g + 8.
+          int64_t place =
+              (kind * kTile + lane % 8 * 2 + lane / 8) * unitGroups + part;
+          std::memcpy(record + place * width,
+                      scales.bytes.data() +
+                          (row * groups * kinds + column) * width,
+                      width);
+        }
       }
     return Error::success();
   }
@@ -447,10 +454,8 @@ Error codegen::checkSources(plan::PackingAttrInterface packing,
             if (Error error = expectTensor(*sources[0], DType::I32,
                                            {grouped.getOutputs(), words}))
               return error;
-            int64_t scales = grouped.getColumns() / grouped.getGroup();
-            if constexpr (std::is_same_v<decltype(grouped),
-                                         plan::InterleavedCodesAttr>)
-              scales *= grouped.getScalesPerGroup();
+            int64_t scales = grouped.getColumns() / grouped.getGroup() *
+                             grouped.getScalesPerGroup();
             return expectTensor(*sources[1], getDType(grouped.getScale()),
                                 {grouped.getOutputs(), scales});
           })

@@ -36,15 +36,11 @@ FailureOr<Value> FunctionConverter::codeWeight(Operation *user, Value codes,
         plan::InterleavedCodesAttr::get(context, outputs, columns, bits, group,
                                         scale, quantization.getZeroPoints(),
                                         quantization.getFloatCodes()));
-  if (quantization.getZeroPoints() || quantization.getFloatCodes()) {
-    user->emitOpError("expects integer codes without zero points on a GPU, but "
-                      "got ")
-        << quantization;
-    return failure();
-  }
   return weight(user, {codes, scales},
                 plan::FragmentCodesAttr::get(context, outputs, columns, bits,
-                                             group, scale));
+                                             group, scale,
+                                             quantization.getZeroPoints(),
+                                             quantization.getFloatCodes()));
 }
 
 SmallVector<NamedAttribute>

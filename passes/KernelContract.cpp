@@ -135,12 +135,13 @@ private:
     int64_t columns = number("columns"), bits = number("bits");
     int64_t group = number("group");
     Type scale = type("scale", f32());
+    bool zeroPoints = number("zero_points") != 0,
+         floatCodes = number("float_codes") != 0;
     if (isGpu)
       return weight<plan::FragmentCodesAttr>(outputs, columns, bits, group,
-                                             scale);
+                                             scale, zeroPoints, floatCodes);
     return weight<plan::InterleavedCodesAttr>(outputs, columns, bits, group,
-                                              scale, number("zero_points") != 0,
-                                              number("float_codes") != 0);
+                                              scale, zeroPoints, floatCodes);
   }
   Operand taps() {
     return weight<plan::TapsAttr>(number("taps"), number("channels"));

@@ -147,14 +147,14 @@ KernelEmitter::Units KernelEmitter::emitWeight() {
     return {static_cast<int64_t>(divideCeil(columns, steps * 16)), steps,
             kTileOutputs * (128 + 16), "DenseUnits"};
   }
-  for (StringRef option : {"zero_points", "float_codes"})
-    if (spec.has(option) && get(option))
-      refuse(Twine("expects integer codes without zero points, but got ") +
-             option);
+  auto has = [&](StringRef option) { return spec.has(option) && get(option); };
+  bool zeroPoints = has("zero_points"), floatCodes = has("float_codes");
   auto packing = plan::FragmentCodesAttr::get(
       given.getContext(), widths.front(), columns, get("bits"), get("group"),
-      given.getAs<mlir::TypeAttr>("scale").getValue());
+      given.getAs<mlir::TypeAttr>("scale").getValue(), zeroPoints, floatCodes);
   numbers({{"bits", get("bits")}, {"group", get("group")}});
+  flag("zeroPoints", zeroPoints);
+  flag("floatCodes", floatCodes);
   type("Scale", spec.getKind("scale"));
   return {packing.getUnits(), packing.getUnitSteps(), packing.getUnitBytes(),
           "QuantUnits"};

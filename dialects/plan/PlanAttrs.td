@@ -153,6 +153,7 @@ def Plan_FragmentCodesAttr : Plan_Packing<"FragmentCodes", "fragment_codes"> {
 
     ```
     scales   for g = 0..7:  [output g: a scale per group of the unit] [output g + 8: the same]
+    zeros    zero points in the order of scales and of their type, with `zero_points`
     words    those of lane 0..31 for each step of the unit, `vector` words of a lane side by side:
              [lane 0: w0 .. ] [lane 1: w0 ..] .. [lane 31: w0 ..] [lane 0: w(vector) ..] ..
              where vector is 4, 2 or 1, the largest that divides the words of a lane
@@ -167,11 +168,21 @@ def Plan_FragmentCodesAttr : Plan_Packing<"FragmentCodes", "fragment_codes"> {
     8 bits   two words; bytes 0, 1 of word 0 are register 0, bytes 2, 3 register 1, word 1 the others
     ```
 
-    A warp reads a unit in a few loads of 16 bytes a lane and has the operand after two instructions a register.
+    With `float_codes` the bytes are f8E4M3FN. A warp reads a unit in a few loads of 16 bytes a lane and has the operand
+    after two instructions a register.
   }];
   let parameters = (ins "int64_t":$outputs, "int64_t":$columns, "int64_t":$bits,
-                        "int64_t":$group, "::mlir::Type":$scale);
+                        "int64_t":$group, "::mlir::Type":$scale,
+                        DefaultValuedParameter<"bool", "false">:$zero_points,
+                        DefaultValuedParameter<"bool", "false">:$float_codes);
+  let builders = [AttrBuilder<(ins "int64_t":$outputs, "int64_t":$columns,
+                                   "int64_t":$bits, "int64_t":$group,
+                                   "::mlir::Type":$scale), [{
+    return $_get($_ctxt, outputs, columns, bits, group, scale, false, false);
+  }]>];
   let extraClassDeclaration = [{
+    /// Numbers of type `scale` of one output in a group.
+    int64_t getScalesPerGroup() const { return getZeroPoints() ? 2 : 1; }
     /// Steps of 16 columns that a group takes.
     int64_t getGroupSteps() const { return (getGroup() + 15) / 16; }
     /// Steps of a unit.
@@ -182,7 +193,7 @@ def Plan_FragmentCodesAttr : Plan_Packing<"FragmentCodes", "fragment_codes"> {
     int64_t getUnits() const;
     /// Words of a lane in a unit.
     int64_t getUnitWords() const { return getUnitSteps() * getBits() / 4; }
-    /// Bytes of the scales of a unit, and of all of it.
+    /// Bytes of the scales and zero points of a unit, and of all of it.
     int64_t getScaleBytes() const;
     int64_t getUnitBytes() const { return getScaleBytes() + getUnitWords() * 128; }
   }];

@@ -153,10 +153,10 @@ int64_t RowsAttr::getSourceCount() const { return 1; }
 LogicalResult
 FragmentCodesAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                           int64_t outputs, int64_t columns, int64_t bits,
-                          int64_t group, Type scale) {
+                          int64_t group, Type scale, bool zeroPoints,
+                          bool floatCodes) {
   return InterleavedCodesAttr::verify(emitError, outputs, columns, bits, group,
-                                      scale, /*zeroPoints=*/false,
-                                      /*floatCodes=*/false);
+                                      scale, zeroPoints, floatCodes);
 }
 
 /// Steps of the largest unit.
@@ -181,7 +181,8 @@ int64_t FragmentCodesAttr::getUnits() const {
 }
 
 int64_t FragmentCodesAttr::getScaleBytes() const {
-  return kTile * getUnitGroups() * (getScale().getIntOrFloatBitWidth() / 8);
+  return kTile * getScalesPerGroup() * getUnitGroups() *
+         (getScale().getIntOrFloatBitWidth() / 8);
 }
 
 int64_t FragmentCodesAttr::getSizeInBytes() const {

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/plan/PlanOps.h"
+#include "dialects/plan/CodePacking.h"
 #include "dialects/plan/KernelFamilies.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -59,7 +60,7 @@ LogicalResult WeightOp::verify() {
   // (C3)
   if (!repack)
     return success();
-  auto packing = dyn_cast<InterleavedCodesAttr>(getPacking());
+  InterleavedCodesAttr packing = getCodesOf(getPacking());
   if (!packing)
     return emitOpError("expects a packing of codes for what is repacked, but "
                        "got ")

@@ -227,6 +227,54 @@ TEST_P(CodePackerTest, FragmentCodes) {
     }
 }
 
+/// Zero points lie behind the scales; codes lie where they do without.
+TEST_P(CodePackerTest, FragmentCodesWithZeroPoints) {
+  auto [outputs, columns, bits, group] = GetParam();
+  Codes codes(outputs, columns, bits);
+  int64_t groups = columns / group;
+  // Of every group the scale, then the zero point.
+  std::vector<uint16_t> pairs(outputs * groups * 2);
+  for (size_t index = 0; index < pairs.size(); ++index)
+    pairs[index] = static_cast<uint16_t>(0x3000 + index);
+  OwnedTensor codeTensor(DType::I32, {outputs, codes.wordsPerRow},
+                         ArrayRef(codes.words));
+  OwnedTensor pairTensor(DType::BF16, {outputs, groups * 2}, ArrayRef(pairs));
+  auto packing = plan::FragmentCodesAttr::get(&context, outputs, columns, bits,
+                                              group, bf16, /*zero_points=*/true,
+                                              /*float_codes=*/false);
+  std::vector<uint8_t> bytes = pack(packing, {&codeTensor, &pairTensor});
+
+  std::vector<uint8_t> raw(outputs * columns), scales, zeros;
+  for (size_t i = 0; i < raw.size(); ++i)
+    raw[i] = static_cast<uint8_t>(codes.values[i] + (1 << (bits - 1)));
+  for (size_t index = 0; index < pairs.size(); ++index) {
+    auto &half = index % 2 ? zeros : scales;
+    half.push_back(static_cast<uint8_t>(pairs[index]));
+    half.push_back(static_cast<uint8_t>(pairs[index] >> 8));
+  }
+  gpucheck::Fragments sizes = {outputs, columns, bits, group, 2, true};
+  std::vector<uint8_t> expected =
+      gpucheck::packFragments(sizes, raw, scales, zeros);
+  ASSERT_EQ(bytes.size(), expected.size());
+  // Codes that stand for nothing are those of zero, in expected() they are 0.
+  for (int64_t output = 0; output < outputs; ++output) {
+    for (int64_t index = 0; index < groups; ++index)
+      for (int64_t offset :
+           {sizes.scaleOffset(output, index),
+            sizes.scaleOffset(output, index) + sizes.zeroOffset()})
+        EXPECT_EQ(read<uint16_t>(ArrayRef(bytes).drop_front(offset), 0),
+                  read<uint16_t>(ArrayRef(expected).drop_front(offset), 0))
+            << "output " << output << ", group " << index;
+    for (int64_t column = 0; column < columns; ++column) {
+      auto [offset, bit] = sizes.codePlace(output, column);
+      uint32_t mask = ((1u << bits) - 1) << bit;
+      EXPECT_EQ(read<uint32_t>(ArrayRef(bytes).drop_front(offset), 0) & mask,
+                read<uint32_t>(ArrayRef(expected).drop_front(offset), 0) & mask)
+          << "output " << output << ", column " << column;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Shapes, CodePackerTest,
     testing::Values(CodeCase{16, 64, 4, 32}, CodeCase{40, 64, 4, 16},

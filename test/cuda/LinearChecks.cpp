@@ -128,18 +128,26 @@ Layer addKernels(Suite &suite, const std::string &family,
 
 void addQuantLinear(Suite &suite, int64_t outputs, int64_t columns,
                     int64_t bits, int64_t group, const Element &scale,
-                    bool resultF32 = false) {
+                    bool resultF32 = false,
+                    CodeKind kind = CodeKind::Integers) {
   std::string title = "quant_linear " + std::to_string(outputs) + "x" +
                       std::to_string(columns) + " q" + std::to_string(bits) +
                       " g" + std::to_string(group) + " " + scale.name +
+                      (kind == CodeKind::ZeroPoints ? " zero points"
+                       : kind == CodeKind::Floats   ? " float codes"
+                                                    : "") +
                       (resultF32 ? " -> f32" : "");
+  std::string option =
+      kind == CodeKind::ZeroPoints ? ", " + number("zero_points", 1)
+      : kind == CodeKind::Floats   ? ", " + number("float_codes", 1)
+                                   : "";
   Layer layer =
       addKernels(suite, "quant_linear", title,
                  number("bits", bits) + ", " + number("group", group) +
-                     ", scale = " + scale.name,
+                     ", scale = " + scale.name + option,
                  outputs, columns, resultF32);
   suite.check([=](Run &run) {
-    Weight weight = makeCodes(outputs, columns, bits, group, scale, 5);
+    Weight weight = makeCodes(outputs, columns, bits, group, scale, 5, kind);
     check(run, layer, weight.packed, weight.values, false);
   });
 }
@@ -208,6 +216,16 @@ void tandem::gpucheck::addLinearChecks(Suite &suite) {
   addQuantLinear(suite, 144, 768, 4, 384, kBf16);
   addQuantLinear(suite, 256, 1280, 8, 1280, kF32);
   addQuantLinear(suite, 72, 224, 4, 224, kF16);
+  // Zero points, and codes that are floats. Scales of f16 would need zero
+  // points of f16, which Weights.h cannot make.
+  addQuantLinear(suite, 768, 384, 4, 32, kBf16, false, CodeKind::ZeroPoints);
+  addQuantLinear(suite, 100, 512, 4, 64, kF32, false, CodeKind::ZeroPoints);
+  addQuantLinear(suite, 130, 200, 4, 20, kBf16, true, CodeKind::ZeroPoints);
+  addQuantLinear(suite, 40, 1024, 4, 128, kBf16, false, CodeKind::ZeroPoints);
+  addQuantLinear(suite, 72, 576, 8, 96, kBf16, false, CodeKind::ZeroPoints);
+  addQuantLinear(suite, 256, 1280, 8, 128, kF32, true, CodeKind::ZeroPoints);
+  addQuantLinear(suite, 128, 384, 8, 384, kBf16, false, CodeKind::Floats);
+  addQuantLinear(suite, 130, 512, 8, 128, kF32, true, CodeKind::Floats);
   // Qwen3.5-4B and its drafter.
   addQuantLinear(suite, 18432, 2560, 4, 32, kBf16);
   addQuantLinear(suite, 2560, 9216, 4, 32, kBf16);

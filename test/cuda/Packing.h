@@ -19,6 +19,7 @@ struct Fragments {
   int64_t outputs, columns, bits, group;
   /// Bytes of a scale.
   int64_t scaleWidth;
+  bool zeroPoints = false;
 
   int64_t groupSteps() const { return (group + 15) / 16; }
   int64_t unitSteps() const {
@@ -34,7 +35,9 @@ struct Fragments {
   int64_t steps() const { return columns / group * groupSteps(); }
   int64_t units() const { return (steps() + unitSteps() - 1) / unitSteps(); }
   int64_t words() const { return unitSteps() * bits / 4; }
-  int64_t scaleBytes() const { return 16 * unitGroups() * scaleWidth; }
+  /// Where the zero points are, behind the scales.
+  int64_t zeroOffset() const { return 16 * unitGroups() * scaleWidth; }
+  int64_t scaleBytes() const { return zeroOffset() * (zeroPoints ? 2 : 1); }
   int64_t unitBytes() const { return scaleBytes() + words() * 32 * 4; }
   int64_t tiles() const { return (outputs + 15) / 16; }
   int64_t bytes() const { return tiles() * units() * unitBytes(); }
@@ -80,22 +83,26 @@ struct Fragments {
   }
 };
 
-/// \p codes are those of a checkpoint (value plus 2^(bits-1)), \p scales raw
-/// bytes, both row after row.
-inline std::vector<uint8_t> packFragments(const Fragments &sizes,
-                                          const std::vector<uint8_t> &codes,
-                                          const std::vector<uint8_t> &scales) {
+/// \p codes are those of a checkpoint (value plus 2^(bits-1)), \p scales and
+/// \p zeros raw bytes, all row after row.
+inline std::vector<uint8_t>
+packFragments(const Fragments &sizes, const std::vector<uint8_t> &codes,
+              const std::vector<uint8_t> &scales,
+              const std::vector<uint8_t> &zeros = {}) {
   std::vector<uint8_t> bytes(sizes.bytes());
   int64_t groups = sizes.columns / sizes.group;
   for (int64_t output = 0; output < sizes.outputs; ++output) {
     for (int64_t unit = 0; unit < sizes.units(); ++unit)
       for (int64_t part = 0; part < sizes.unitGroups(); ++part) {
         int64_t index = unit * sizes.unitSteps() / sizes.groupSteps() + part;
-        if (index < groups)
-          std::memcpy(bytes.data() + sizes.unitOffset(output, unit) +
-                          sizes.scalePlace(output, part),
-                      scales.data() +
-                          (output * groups + index) * sizes.scaleWidth,
+        if (index >= groups)
+          continue;
+        uint8_t *to = bytes.data() + sizes.unitOffset(output, unit) +
+                      sizes.scalePlace(output, part);
+        int64_t from = (output * groups + index) * sizes.scaleWidth;
+        std::memcpy(to, scales.data() + from, sizes.scaleWidth);
+        if (sizes.zeroPoints)
+          std::memcpy(to + sizes.zeroOffset(), zeros.data() + from,
                       sizes.scaleWidth);
       }
     for (int64_t column = 0; column < sizes.columns; ++column) {

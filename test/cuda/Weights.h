@@ -6,6 +6,7 @@
 #include "test/cuda/Numbers.h"
 #include "test/cuda/Packing.h"
 
+#include <cmath>
 #include <string>
 
 namespace tandem::gpucheck {
@@ -51,24 +52,58 @@ struct Weight {
   std::vector<float> values;
 };
 
+/// What codes mean.
+enum class CodeKind { Integers, ZeroPoints, Floats };
+
+/// The f8E4M3FN \p bits, which are a number.
+inline float fromFloat8(uint8_t bits) {
+  int exponent = bits >> 3 & 15, fraction = bits & 7;
+  float size = exponent ? std::ldexp(float(8 + fraction), exponent - 10)
+                        : std::ldexp(float(fraction), -9);
+  return bits & 0x80 ? -size : size;
+}
+
 inline Weight makeCodes(int64_t outputs, int64_t columns, int64_t bits,
-                        int64_t group, const Element &scale, uint64_t seed) {
+                        int64_t group, const Element &scale, uint64_t seed,
+                        CodeKind kind = CodeKind::Integers) {
   std::vector<uint8_t> codes(outputs * columns);
   Random random(seed);
   parallelFor(outputs * columns, [&](int64_t i) {
     codes[i] = uint8_t(random.bits(i) >> 7 & ((1 << bits) - 1));
+    // Numbers of about the size of integers' codes, and none that is not one.
+    if (kind == CodeKind::Floats && (codes[i] & 0x7f) >= 0x68)
+      codes[i] &= 0x87;
   });
   int64_t groups = columns / group;
   Numbers scales(scale, outputs * groups, seed + 1, 0.02f);
+  // Whole numbers of the type of the scales.
+  bool hasZeros = kind == CodeKind::ZeroPoints;
+  std::vector<uint8_t> zeros(hasZeros ? outputs * groups * scale.width : 0);
+  std::vector<float> zeroValues(outputs * groups);
+  for (int64_t i = 0; hasZeros && i < outputs * groups; ++i) {
+    float zero = float(int64_t(random.bits(i) >> 9 & ((1 << bits) - 1)) -
+                       (1 << (bits - 1)));
+    zeroValues[i] = zero;
+    uint32_t word;
+    std::memcpy(&word, &zero, 4);
+    Bf16 half = toBf16(zero);
+    if (scale.width == 4)
+      std::memcpy(zeros.data() + i * 4, &word, 4);
+    else
+      std::memcpy(zeros.data() + i * 2, &half, 2);
+  }
   std::vector<float> values(outputs * columns);
   parallelFor(outputs, [&](int64_t output) {
     for (int64_t k = 0; k < columns; ++k)
       values[output * columns + k] =
-          float(codes[output * columns + k] - (1 << (bits - 1))) *
+          (kind == CodeKind::Floats
+               ? fromFloat8(codes[output * columns + k])
+               : float(codes[output * columns + k] - (1 << (bits - 1))) -
+                     zeroValues[output * groups + k / group]) *
           scales.values[output * groups + k / group];
   });
-  Fragments sizes = {outputs, columns, bits, group, scale.width};
-  return {packFragments(sizes, codes, scales.bytes), std::move(values)};
+  Fragments sizes = {outputs, columns, bits, group, scale.width, hasZeros};
+  return {packFragments(sizes, codes, scales.bytes, zeros), std::move(values)};
 }
 
 inline Weight makeDense(int64_t outputs, int64_t columns,

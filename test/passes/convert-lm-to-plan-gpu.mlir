@@ -85,14 +85,46 @@ func.func @negative_f32(%x: tensor<16x40xf32> {lm.port = "x"})
 
 // -----
 
-func.func @negative_zero_points(%x: tensor<16x64xbf16> {lm.port = "x"})
-    -> (tensor<16x40xbf16> {lm.port = "y"}) {
+// Zero points and float codes are told to the packing and to the kernel.
+// CHECK: plan.weight "target:q" {{.*}} packing(#plan.fragment_codes<outputs = 40, columns = 64, bits = 4, group = 32, scale = bf16, zero_points = true>)
+// CHECK: plan.weight "target:f" {{.*}} packing(#plan.fragment_codes<outputs = 40, columns = 64, bits = 8, group = 64, scale = f32, float_codes = true>)
+// CHECK: plan.kernel @quant_linear_40x64_q4_g32_bf16 quant_linear {{{.*}}zero_points = 1 : i64}
+// CHECK: plan.kernel @quant_linear_40x64_q8_g64_f32 quant_linear {{{.*}}float_codes = 1 : i64
+func.func @code_kinds(%x: tensor<16x64xbf16> {lm.port = "x"})
+    -> (tensor<16x40xbf16> {lm.port = "y"}, tensor<16x40xbf16> {lm.port = "z"}) {
   %codes = lm.weight "target", "q.weight_packed" : tensor<40x8xi32>
   %scales = lm.weight "target", "q.weight_scale" : tensor<40x4xbf16>
-  // expected-error @below {{expects integer codes without zero points on a GPU, but got #lm.grouped<bits = 4, group = 32, zero_points = true>}}
   %y = lm.quant_linear %x, %codes, %scales
       grouped<bits = 4, group = 32, zero_points = true>
       : tensor<16x64xbf16>, tensor<40x8xi32>, tensor<40x4xbf16>
+      -> tensor<16x40xbf16>
+  %bytes = lm.weight "target", "f.weight_packed" : tensor<40x16xi32>
+  %more = lm.weight "target", "f.weight_scale" : tensor<40x1xf32>
+  %z = lm.quant_linear %x, %bytes, %more
+      grouped<bits = 8, group = 64, float_codes = true>
+      : tensor<16x64xbf16>, tensor<40x16xi32>, tensor<40x1xf32>
+      -> tensor<16x40xbf16>
+  return %y, %z : tensor<16x40xbf16>, tensor<16x40xbf16>
+}
+
+// -----
+
+// What is repacked is made from the tensors themselves.
+// CHECK: plan.weight "target:q" from "target" ["q.qweight", "q.scales", "q.qzeros"]
+// CHECK-SAME: repack(<order = interleaved, bits = 4, columns = 64, group = 32, zero_points = true>)
+// CHECK-SAME: packing(#plan.fragment_codes<outputs = 40, columns = 64, bits = 4, group = 32, scale = f16, zero_points = true>)
+func.func @repacked(%x: tensor<16x64xbf16> {lm.port = "x"})
+    -> (tensor<16x40xbf16> {lm.port = "y"}) {
+  %w = lm.weight "target", "q.qweight" : tensor<64x5xi32>
+  %f = lm.weight "target", "q.scales" : tensor<2x40xf16>
+  %z = lm.weight "target", "q.qzeros" : tensor<2x5xi32>
+  %codes, %scales = lm.repack %w, %f zeros %z
+      as <order = interleaved, bits = 4, columns = 64, group = 32, zero_points = true>
+      : (tensor<64x5xi32>, tensor<2x40xf16>, tensor<2x5xi32>)
+      -> (tensor<40x8xi32>, tensor<40x4xf16>)
+  %y = lm.quant_linear %x, %codes, %scales
+      grouped<bits = 4, group = 32, zero_points = true>
+      : tensor<16x64xbf16>, tensor<40x8xi32>, tensor<40x4xf16>
       -> tensor<16x40xbf16>
   return %y : tensor<16x40xbf16>
 }

@@ -1,6 +1,9 @@
 //===- quant_linear.cuh - Rows times a weight of integer codes ------------===//
 //
-//   y[r, n] = sum_k x[r, k] * code[n, k] * scale[n, k / group]
+//   y[r, n] = sum_k x[r, k] * (code[n, k] - zero[n, k / group])
+//                   * scale[n, k / group]
+//
+// with zeros where the plan has zero points.
 //
 // x [rows, columns] bf16, w #plan.fragment_codes; what stands around the
 // product is in layer.cuh.
@@ -15,7 +18,9 @@
 //
 // Weights are A and tokens B, so 16 tokens waste nothing. Codes become bf16 by
 // two instructions a pair, exactly: 4 bits under the exponent of 128 are
-// 128 + code + 8, less 136. A group is summed by tensor cores, then times its
+// 128 + code + 8, less 136. Zero points, small whole numbers, are taken off in
+// the same instruction, and just as exactly. Codes that are 8-bit floats become
+// bf16 by moving their bits. A group is summed by tensor cores, then times its
 // scale added to the output in f32: scales are never rounded into weights.
 //
 // Kernels: few_rows.cuh up to 16 rows at a time, many_rows.cuh beyond.
@@ -33,26 +38,49 @@
 
 namespace tandem {
 
-/// Two codes of 4 bits, at bits 0 and 16 of \p word, as bf16.
-__device__ inline u32 expandNibbles(u32 word) {
+/// What expandNibbles() adds for the zero point \p zero, and expandBytes()
+/// takes off.
+__device__ inline u32 nibbleBias(f32 zero) {
+  return packBf16(-136.0f - zero, -136.0f - zero);
+}
+__device__ inline f32 byteBias(f32 zero) { return 8388736.0f + zero; }
+
+/// Two codes of 4 bits, at bits 0 and 16 of \p word, as bf16; \p bias is
+/// -136 twice, less the zero point.
+__device__ inline u32 expandNibbles(u32 word, u32 bias) {
   u32 biased, result;
   // (word & 0x000f000f) | 0x43004300: 128 + nibble.
   asm("lop3.b32 %0, %1, 0x000f000f, 0x43004300, 0xea;"
       : "=r"(biased)
       : "r"(word));
-  // 1 * biased - 136.
+  // 1 * biased + bias.
   asm("fma.rn.bf16x2 %0, %1, %2, %3;"
       : "=r"(result)
-      : "r"(biased), "r"(0x3f803f80u), "r"(0xc308c308u));
+      : "r"(biased), "r"(0x3f803f80u), "r"(bias));
   return result;
 }
 
-/// Bytes \p First and \p First + 1 of \p word, codes of 8 bits, as bf16.
-template <u32 First> __device__ u32 expandBytes(u32 word) {
-  // 2^23 + byte, less 2^23 + 128.
+/// Bytes \p First and \p First + 1 of \p word, codes of 8 bits, as bf16; \p
+/// bias is 2^23 + 128, and the zero point.
+template <u32 First> __device__ u32 expandBytes(u32 word, f32 bias) {
+  // 2^23 + byte, less the bias.
   f32 low = __uint_as_float(__byte_perm(word, 0x4b000000, 0x7440 | First));
   f32 high = __uint_as_float(__byte_perm(word, 0x4b000000, 0x7441 | First));
-  return packBf16(low - 8388736.0f, high - 8388736.0f);
+  return packBf16(low - bias, high - bias);
+}
+
+/// Bytes \p First and \p First + 1 of \p word, f8E4M3FN, as bf16: the same
+/// sign, exponent and fraction, but for the exponent's bias, which is 7 and not
+/// 127.
+template <u32 First> __device__ u32 expandFloats(u32 word) {
+  u32 spread = __byte_perm(word, 0, First << 4 | (First + 1) << 12 | 0x0404);
+  u32 bits = (spread & 0x80008000u) | (spread >> 4 & 0x07f007f0u);
+  u32 result;
+  // Times 2^120; what has no exponent becomes exact, too.
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;"
+      : "=r"(result)
+      : "r"(bits), "r"(0x7b807b80u), "r"(0x80008000u));
+  return result;
 }
 
 /// How the columns of a group of codes lie in units.
@@ -75,7 +103,9 @@ template <typename C> struct UnitLayout {
   static constexpr i32 units =
       ceilDiv(C::columns / C::group * groupSteps, steps);
 
-  static constexpr i32 scaleBytes = 16 * groups * sizeof(typename C::Scale);
+  /// Bytes of the scales, and of the zero points, which are as many.
+  static constexpr i32 zeroOffset = 16 * groups * sizeof(typename C::Scale);
+  static constexpr i32 scaleBytes = zeroOffset * (C::zeroPoints ? 2 : 1);
   static constexpr i32 words = steps * C::bits / 4;
   static constexpr i32 bytes = scaleBytes + words * kWarp * 4;
   /// Words of a lane that lie side by side.
@@ -116,32 +146,53 @@ template <typename C> struct QuantUnits : UnitLayout<C> {
     }
   }
 
-  /// A of a step from the words of this lane.
-  __device__ static void expand(u32 (&a)[4], const u32 *words) {
-    if constexpr (C::bits == 4) {
+  /// A of a step from the words of this lane; zero points are those of outputs
+  /// g and g + 8.
+  __device__ static void expand(u32 (&a)[4], const u32 *words,
+                                const f32 (&zeros)[2]) {
+    if constexpr (C::floatCodes) {
+      a[0] = expandFloats<0>(words[0]);
+      a[1] = expandFloats<2>(words[0]);
+      a[2] = expandFloats<0>(words[1]);
+      a[3] = expandFloats<2>(words[1]);
+    } else if constexpr (C::bits == 4) {
+      u32 biases[2] = {0xc308c308u, 0xc308c308u};
+      if constexpr (C::zeroPoints) {
+        biases[0] = nibbleBias(zeros[0]);
+        biases[1] = nibbleBias(zeros[1]);
+      }
 #pragma unroll
       for (i32 i = 0; i < 4; ++i)
-        a[i] = expandNibbles(words[0] >> (4 * i));
+        a[i] = expandNibbles(words[0] >> (4 * i), biases[i % 2]);
     } else {
-      a[0] = expandBytes<0>(words[0]);
-      a[1] = expandBytes<2>(words[0]);
-      a[2] = expandBytes<0>(words[1]);
-      a[3] = expandBytes<2>(words[1]);
+      f32 biases[2] = {byteBias(zeros[0]), byteBias(zeros[1])};
+      a[0] = expandBytes<0>(words[0], biases[0]);
+      a[1] = expandBytes<2>(words[0], biases[1]);
+      a[2] = expandBytes<0>(words[1], biases[0]);
+      a[3] = expandBytes<2>(words[1], biases[1]);
     }
+  }
+
+  using Scales = Pack<typename C::Scale, Layout::groups>;
+  /// Of output g all groups, then of output g + 8.
+  __device__ static Scales loadScales(const u8 *from, i32 half) {
+    i32 g = threadIdx.x % kWarp / 4;
+    return loadPack<Layout::groups>(
+        reinterpret_cast<const typename C::Scale *>(from) +
+        (g * 2 + half) * Layout::groups);
   }
 
   /// Adds the unit at \p from to \p sums. \p load(b, step, j) gives B of a
   /// step of the unit for the tokens of sums[j] and sums[j + 1].
   template <i32 Tiles, typename Load>
   __device__ static void add(f32 (&sums)[Tiles][4], const u8 *from, Load load) {
-    i32 lane = threadIdx.x % kWarp, g = lane / 4;
-    // Of output g all groups, then of output g + 8.
-    auto scales = loadPack<Layout::groups>(
-        reinterpret_cast<const typename C::Scale *>(from) +
-        g * 2 * Layout::groups);
-    auto scales8 = loadPack<Layout::groups>(
-        reinterpret_cast<const typename C::Scale *>(from) +
-        (g * 2 + 1) * Layout::groups);
+    i32 lane = threadIdx.x % kWarp;
+    Scales scales = loadScales(from, 0), scales8 = loadScales(from, 1);
+    Scales zeros, zeros8;
+    if constexpr (C::zeroPoints) {
+      zeros = loadScales(from + Layout::zeroOffset, 0);
+      zeros8 = loadScales(from + Layout::zeroOffset, 1);
+    }
     const u32 *words =
         reinterpret_cast<const u32 *>(from + Layout::scaleBytes) +
         lane * Layout::vector;
@@ -157,11 +208,16 @@ template <typename C> struct QuantUnits : UnitLayout<C> {
 #pragma unroll
     for (i32 group = 0; group < Layout::groups; ++group) {
       f32 parts[Tiles][4];
+      f32 zero[2] = {0, 0};
+      if constexpr (C::zeroPoints) {
+        zero[0] = toFloat(zeros.at[group]);
+        zero[1] = toFloat(zeros8.at[group]);
+      }
 #pragma unroll
       for (i32 i = 0; i < Layout::stepsPerGroup; ++i) {
         i32 step = group * Layout::stepsPerGroup + i;
         u32 a[4];
-        expand(a, held + step * (C::bits / 4));
+        expand(a, held + step * (C::bits / 4), zero);
 #pragma unroll
         for (i32 j = 0; j < Tiles; j += 2) {
           u32 b[4];
