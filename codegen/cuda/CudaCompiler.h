@@ -38,8 +38,7 @@ struct CudaOptions {
 };
 
 /// Compiles every `plan.kernel` of \p planModule. Takes no GPU. Errors: NVRTC
-/// is not installed, parameters no kernel can be made for, a kernel that
-/// keeps numbers of a thread in memory (spills).
+/// is not installed, parameters no kernel can be made for.
 llvm::Expected<CudaImage> compileCudaKernels(mlir::ModuleOp planModule,
                                              const CudaTarget &target,
                                              const CudaOptions &options = {});
