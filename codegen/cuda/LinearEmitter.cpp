@@ -38,10 +38,16 @@ struct Cut {
 };
 } // namespace
 
-/// Cuts the columns of \p units units of \p steps steps: into the fewest slices
-/// whose warps have registers for their tokens. It depends on nothing else, so
-/// layers of the same columns sum in the same order, on all GPUs, fused or not.
-static Cut cutColumns(int64_t units, int64_t steps) {
+/// Of what few_rows.cuh has in shared memory for a warp: sums of two tiles.
+constexpr int64_t kSumsBytes = 2 * (256 + 16) * 4;
+
+/// Cuts the columns of \p units units of \p steps steps and \p bytes bytes:
+/// into the fewest slices whose warps have registers for their tokens and
+/// shared memory for two units each, of \p sharedLimit. It depends on nothing
+/// else, so layers of the same columns and format sum in the same order on all
+/// GPUs of an architecture, fused or not.
+static Cut cutColumns(int64_t units, int64_t steps, int64_t bytes,
+                      int64_t sharedLimit) {
   // Many warps with few registers: five for each of the four parts of a
   // multiprocessor hide what each of them waits for.
   constexpr int64_t mostSteps = 8, mostWarps = 20;
@@ -50,7 +56,8 @@ static Cut cutColumns(int64_t units, int64_t steps) {
     for (int64_t perWarp = 1; perWarp == 1 || perWarp * steps <= mostSteps;
          ++perWarp) {
       auto warps = static_cast<int64_t>(divideCeil(perSlice, perWarp));
-      if (warps <= mostWarps)
+      bool fits = warps * (2 * bytes + kSumsBytes) <= sharedLimit;
+      if (warps <= mostWarps && fits)
         return {slices, warps, perWarp};
     }
   }
@@ -58,11 +65,12 @@ static Cut cutColumns(int64_t units, int64_t steps) {
 
 void KernelEmitter::emitFewRows(const Units &units, int64_t tilesPerItem) {
   auto items = static_cast<int64_t>(divideCeil(getTiles(), tilesPerItem));
-  Cut cut = cutColumns(units.count, units.steps);
+  Cut cut =
+      cutColumns(units.count, units.steps, units.bytes, target.sharedLimit);
   int64_t ranges =
       std::clamp<int64_t>(target.processors / cut.slices, 1, items);
   // What few_rows.cuh has in shared memory.
-  int64_t sumsBytes = cut.warps * 2 * (256 + 16) * 4;
+  int64_t sumsBytes = cut.warps * kSumsBytes;
   bool copiesTiles =
       target.copiesStretches && spec.has("bits") && units.bytes % 16 == 0;
   int64_t stageBytes =
