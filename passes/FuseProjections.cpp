@@ -18,7 +18,7 @@ using namespace mlir;
 using namespace tandem;
 
 namespace {
-/// Layers of one input and one format, in order.
+/// Layers of one input and one format whose results are of one type, in order.
 struct Group {
   LinearLayer layer;
   SmallVector<Operation *> ops;
@@ -47,7 +47,9 @@ private:
       std::optional<LinearLayer> layer = LinearLayer::match(&op);
       SmallVector<Group> &candidates = groups[layer->input];
       Group *group = llvm::find_if(candidates, [&](const Group &candidate) {
-        return candidate.layer.hasFormatOf(*layer);
+        return candidate.layer.hasFormatOf(*layer) &&
+               getElementTypeOrSelf(candidate.ops.front()->getResult(0)) ==
+                   getElementTypeOrSelf(op.getResult(0));
       });
       if (group != candidates.end()) {
         group->layer.append(*layer);

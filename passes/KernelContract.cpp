@@ -433,12 +433,11 @@ void ContractBuilder::addFamily() {
   case KernelFamily::delta_inputs: {
     int64_t keys = product({number("key_heads"), number("key_dim")});
     int64_t values = number("channels") - 2 * keys;
-    Operand gate = matrix(number("heads"));
-    Operand gateResult = matrix(number("heads"), f32());
+    // What is exponentiated is f32, whatever the activations are.
+    Operand gate = matrix(number("heads"), f32());
     c = {{matrix(number("channels")), gate, gate, taps(),
           vector(number("heads")), vector(number("heads")), scalar()},
-         {matrix(keys), matrix(keys), matrix(values), gateResult, gateResult,
-          convCache()},
+         {matrix(keys), matrix(keys), matrix(values), gate, gate, convCache()},
          2 * number("key_heads") + tiles(values) + 1};
     return;
   }

@@ -96,7 +96,7 @@ def FuseProjectionsPass : Pass<"lm-fuse-projections"> {
 
     All linear layers of a block that read the same input in the same format: query, key and value; the input
     projections of a delta layer; the keys and values that all layers of a drafter make of its context. Layers of
-    another format stay apart.
+    another format, or whose results are of another type, stay apart.
   }];
   let dependentDialects = ["::tandem::lm::LmDialect"];
   let options = [ReportOption];

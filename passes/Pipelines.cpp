@@ -27,11 +27,6 @@ static void addOptionalPass(OpPassManager &manager,
     manager.addPass(std::move(pass));
 }
 
-/// Whether the fused families have kernels.
-static bool hasFusedKernels(const PipelineOptions &options) {
-  return !plan::isGpu(options.arch);
-}
-
 void tandem::buildImportPipeline(OpPassManager &manager) {
   manager.addPass(createVerifyImportPass());
 }
@@ -41,18 +36,16 @@ void tandem::buildFusionPipeline(OpPassManager &manager,
   // No processor has a kernel that only dequantizes.
   manager.addPass(createFuseDequantLinearPass());
   manager.addPass(createCSEPass());
-  if (hasFusedKernels(options)) {
-    // Layers are told apart by their readers, so the row that is used is found
-    // first; a gate and its partner are found before they are projections.
-    addOptionalPass(manager, options, createHoistLastRowPass());
-    addOptionalPass(manager, options, createFuseGatedMlpPass());
-    addOptionalPass(manager, options, createFuseProjectionsPass());
-    // Before the norm: a head that normalizes could not find the argmax.
-    addOptionalPass(manager, options, createFuseHeadArgmaxPass());
-    addOptionalPass(manager, options, createFuseNormLinearPass());
-    addOptionalPass(manager, options, createFuseResidualPass());
-    addOptionalPass(manager, options, createFuseDeltaInputsPass());
-  }
+  // Layers are told apart by their readers, so the row that is used is found
+  // first; a gate and its partner are found before they are projections.
+  addOptionalPass(manager, options, createHoistLastRowPass());
+  addOptionalPass(manager, options, createFuseGatedMlpPass());
+  addOptionalPass(manager, options, createFuseProjectionsPass());
+  // Before the norm: a head that normalizes could not find the argmax.
+  addOptionalPass(manager, options, createFuseHeadArgmaxPass());
+  addOptionalPass(manager, options, createFuseNormLinearPass());
+  addOptionalPass(manager, options, createFuseResidualPass());
+  addOptionalPass(manager, options, createFuseDeltaInputsPass());
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createVerifyImportPass());
 }
@@ -63,8 +56,7 @@ void tandem::buildLoweringPipeline(OpPassManager &manager,
   manager.addPass(createLowerSlidingWindowPass());
   manager.addPass(createCSEPass());
   manager.addPass(createCanonicalizerPass());
-  if (hasFusedKernels(options))
-    addOptionalPass(manager, options, createFuseHeadArgmaxPass());
+  addOptionalPass(manager, options, createFuseHeadArgmaxPass());
   manager.addPass(createLowerSpeculatePass());
 }
 

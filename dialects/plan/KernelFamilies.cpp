@@ -110,9 +110,10 @@ constexpr StringLiteral kFusedLinear[] = {"columns",  "element", "eps",
 constexpr StringLiteral kFusedQuantLinear[] = {
     "bits", "columns", "eps",      "gated", "group",
     "norm", "offset",  "residual", "scale", "widths"};
-// x [R, channels], decay and beta inputs [R, heads], w (taps), a_log, dt_bias
-// (vectors of heads), accepted [1] i32 -> query, key [R, key_heads * key_dim],
-// value [R, channels - 2 * key_heads * key_dim], decay, beta [R, heads], cache
+// x [R, channels], decay and beta inputs [R, heads] f32, w (taps), a_log,
+// dt_bias (vectors of heads), accepted [1] i32 -> query, key [R, key_heads *
+// key_dim], value [R, channels - 2 * key_heads * key_dim], decay, beta [R,
+// heads], cache
 //   [2 * key_heads, then tiles of 16 values, then 1]; cache as of short_conv
 constexpr StringLiteral kDeltaInputs[] = {"channels", "commit",  "eps",
                                           "heads",    "key_dim", "key_heads",

@@ -62,6 +62,20 @@ func.func @negative_delta_net_of_four_formats(%x: tensor<4x64xf32>)
       : tensor<4x16xf32>, tensor<4x8xf32>, tensor<4x2xf32>, tensor<4x2xf32>
 }
 
+// What gates read is f32, whatever their neighbours write.
+// CHECK-LABEL: @negative_results_differ
+func.func @negative_results_differ(%x: tensor<4x64xbf16>)
+    -> (tensor<4x2xbf16>, tensor<4x2xf32>) {
+  // CHECK-NOT: fused_linear
+  %zw = lm.weight "target", "z.weight" : tensor<2x64xbf16>
+  %z = lm.linear %x, %zw
+      : tensor<4x64xbf16>, tensor<2x64xbf16> -> tensor<4x2xbf16>
+  %aw = lm.weight "target", "a.weight" : tensor<2x64xbf16>
+  %a = lm.linear %x, %aw
+      : tensor<4x64xbf16>, tensor<2x64xbf16> -> tensor<4x2xf32>
+  return %z, %a : tensor<4x2xbf16>, tensor<4x2xf32>
+}
+
 // CHECK-LABEL: @negative_inputs_differ
 func.func @negative_inputs_differ(%x: tensor<4x64xf32>, %y: tensor<4x64xf32>)
     -> (tensor<4x2xf32>, tensor<4x2xf32>) {
