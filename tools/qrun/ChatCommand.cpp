@@ -33,7 +33,8 @@ public:
     reset();
   }
 
-  Status run();
+  /// Talks until somebody leaves. Returns an exit code.
+  StatusOr<int> run();
 
 private:
   void reset() {
@@ -56,6 +57,8 @@ private:
   std::vector<ChatMessage> messages;
   std::optional<Generation> last;
   size_t promptTokens = 0;
+  /// Error number of writing to stdout.
+  int writeError = 0;
 };
 
 } // namespace
@@ -106,14 +109,13 @@ Status Conversation::answer(const std::string &question) {
                         chat.answerBeginsInReasoning(how), /*print=*/true);
   StatusOr<Generation> generation =
       speculator.generate(prompt, options, printer);
-  if (!generation.isOk()) {
-    messages.pop_back();
+  if (!generation.isOk())
     return generation.status();
-  }
   printer.finish();
   std::printf("\n");
-  if (printer.error() != 0)
-    return systemError("stdout: cannot write", printer.error());
+  writeError = printer.error();
+  if (writeError != 0)
+    return systemError("stdout: cannot write", writeError);
   // An answer that was stopped is what was said.
   messages.push_back(
       {ChatRole::Assistant, printer.content(), printer.reasoning()});
@@ -122,34 +124,37 @@ Status Conversation::answer(const std::string &question) {
   return Status();
 }
 
-Status Conversation::run() {
+StatusOr<int> Conversation::run() {
   LineReader reader;
   if (reader.isInteractive())
     std::printf("/help lists the commands\n");
   while (true) {
     std::optional<std::string> line = reader.read("> ");
     if (!line)
-      return Status();
+      return 0;
     if (line->find_first_not_of(" \t\n") == std::string::npos)
       continue;
     if (line->starts_with('/')) {
       if (!obey(*line))
-        return Status();
+        return 0;
     } else if (Status status = answer(*line); !status.isOk()) {
-      // A question that is too long is no reason to leave, a reader who has
-      // left is.
+      // A reader that has seen enough is no error.
+      if (writeError == EPIPE)
+        return 0;
+      // A question that is too long is no reason to leave.
       if (status.code() != StatusCode::InvalidArgument ||
           !reader.isInteractive())
         return inFile(flags.artifact, status);
+      messages.pop_back();
       std::printf("%s\n", status.message().c_str());
     }
     if (!reader.isInteractive() && interrupted())
-      return Status();
+      return 130;
     std::fflush(stdout);
   }
 }
 
-Status converse(const ChatCommandFlags &flags) {
+StatusOr<int> converse(const ChatCommandFlags &flags) {
   TANDEM_ASSIGN_OR_RETURN(Session session, load(flags));
   auto speculator = Speculator::create(session.artifact, session.device());
   if (!speculator.isOk())
@@ -158,8 +163,13 @@ Status converse(const ChatCommandFlags &flags) {
                           makeTokenizer(session.artifact, flags.artifact));
   TANDEM_ASSIGN_OR_RETURN(ChatTemplate chat,
                           findTemplate(flags.chat, session, flags.artifact));
+  // Conversations are sampled as the checkpoint recommends; flags change parts
+  // of that.
+  AnswerFlags answer = flags.answer;
+  if (session.artifact.root().generation() && speculator->canSample())
+    answer.sampling.sample = true;
   TANDEM_ASSIGN_OR_RETURN(GenerateOptions options,
-                          makeOptions(flags.answer, session.artifact));
+                          makeOptions(answer, session.artifact));
   options.maxNewTokens = flags.maxNewTokens;
   options.reusePrefix = true;
   return Conversation(flags, session, std::move(*speculator),

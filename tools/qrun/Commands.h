@@ -71,8 +71,8 @@ struct ChatCommandFlags : DeviceFlags {
   /// Of an answer.
   uint32_t maxNewTokens = 1u << 30;
 };
-/// Talks with whoever is at the terminal.
-Status converse(const ChatCommandFlags &flags);
+/// Talks with whoever is at the terminal. Returns an exit code.
+StatusOr<int> converse(const ChatCommandFlags &flags);
 
 struct ServeFlags : DeviceFlags {
   std::string host = "127.0.0.1";

@@ -95,8 +95,11 @@ void addChatFlags(CLI::App &app, ChatFlags &flags) {
                      std::string(ChatTemplate::names()))
       ->group(group);
   app.add_option("--system", flags.system, "The system message")->group(group);
-  app.add_flag("--thinking,!--no-thinking", flags.thinking,
-               "Whether to think before an answer")
+  // Not bound to the field: CLI11 would count in it, from 0, which is "no".
+  app.add_flag_function(
+         "--thinking,!--no-thinking",
+         [&flags](int64_t count) { flags.thinking = count > 0; },
+         "Whether to think before an answer")
       ->group(group);
 }
 

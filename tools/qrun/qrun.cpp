@@ -176,7 +176,7 @@ int main(int argc, char **argv) {
     problem = missing(chatFlags.artifact, nullptr);
     if (problem.empty())
       problem = problemOf(chatFlags.answer);
-    run = command(converse, chatFlags);
+    run = [&] { return converse(chatFlags); };
   });
 
   ServeFlags serveFlags;
