@@ -107,7 +107,9 @@ protected:
 } // namespace
 
 TEST_F(Sampling, SpeculativeTextsHaveTheTargetsDistribution) {
-  const Tokens prompt = {11, 42, 7};
+  // The pair was taught such texts, so drafts are kept and rejected.
+  const Tokens prompt = {317, 25,  306, 68, 439, 257, 78,  87,
+                         508, 640, 12,  73, 572, 198, 319, 25};
   SamplingOptions sampling;
   sampling.temperature = 1.2f;
   sampling.topK = 3;
@@ -117,7 +119,7 @@ TEST_F(Sampling, SpeculativeTextsHaveTheTargetsDistribution) {
     enumerate(prompt, {}, length, 1, sampling, expected[length - 1]);
   ASSERT_EQ(expected[2].size(), 27u);
 
-  constexpr unsigned texts = 1500;
+  constexpr unsigned texts = 600;
   for (DraftChoice drafts : allChoices) {
     std::map<Tokens, double> counts[3];
     for (unsigned seed = 0; seed < texts; ++seed) {

@@ -5,7 +5,6 @@ a full queue, signals. Only the standard library is needed.
     serve_test.py QRUN PAIR.tandem
 """
 
-import http.client
 import json
 import signal
 import socket
@@ -15,93 +14,13 @@ import threading
 import time
 import unittest
 
+from server import PROMPT, Server
+
 QRUN, PAIR = sys.argv.pop(1), sys.argv.pop(1)
-PROMPT = "The old ferry crosses"
 
 
-class Server:
-    """A server on a free port of the loopback."""
-
-    def __init__(self, *flags, port=0):
-        self.process = subprocess.Popen(
-            [QRUN, "serve", PAIR, "--port", str(port), "--threads", "1"]
-            + ["--model-name", "demo", "--template", "qwen3.5", *flags],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.line = self.process.stdout.readline()
-        if self.line.startswith("serving"):
-            self.port = int(self.line.rsplit(":", 1)[1])
-
-    def request(self, method, path, body=None, headers=None, timeout=120):
-        connection = http.client.HTTPConnection(
-            "127.0.0.1", self.port, timeout=timeout
-        )
-        if isinstance(body, dict):
-            body = json.dumps(body)
-        connection.request(method, path, body, headers or {})
-        response = connection.getresponse()
-        text = response.read()
-        connection.close()
-        return response, text
-
-    def post(self, path, body, **others):
-        response, text = self.request("POST", path, body, **others)
-        return response.status, json.loads(text)
-
-    def get(self, path, **others):
-        response, text = self.request("GET", path, **others)
-        return response.status, text.decode()
-
-    def complete(self, **fields):
-        fields = {"prompt": PROMPT, "temperature": 0, **fields}
-        status, answer = self.post("/v1/completions", fields)
-        assert status == 200, answer
-        return answer
-
-    def stream(self, path, fields):
-        """The events of a stream, without the last one."""
-        response, text = self.request("POST", path, {**fields, "stream": True})
-        assert response.status == 200, text
-        assert response.headers["Content-Type"] == "text/event-stream"
-        events = text.decode().split("\n\n")
-        assert events[-1] == "" and events[-2] == "data: [DONE]", events[-2:]
-        return [json.loads(event[len("data: ") :]) for event in events[:-2]]
-
-    def metric(self, name):
-        for line in self.get("/metrics")[1].splitlines():
-            if line.startswith(name + " "):
-                return float(line.split()[-1])
-        return None
-
-    def send(self, fields, path="/v1/completions"):
-        """A socket with a request whose answer nobody has read."""
-        body = json.dumps({"prompt": PROMPT, **fields}).encode()
-        client = socket.create_connection(("127.0.0.1", self.port))
-        client.sendall(
-            b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s"
-            % (path.encode(), len(body), body)
-        )
-        return client
-
-    def wait_for(self, name, value, seconds=60):
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            if self.metric(name) == value:
-                return
-            time.sleep(0.02)
-        raise AssertionError(f"{name} is {self.metric(name)}, not {value}")
-
-    def stop(self, number=signal.SIGTERM):
-        self.process.send_signal(number)
-        try:
-            self.process.wait(60)
-        finally:
-            self.process.kill()
-            self.process.stdout.close()
-            self.process.stderr.close()
-        return self.process.returncode
+def start(*flags, **others):
+    return Server(QRUN, PAIR, *flags, **others)
 
 
 # Long enough to be met while it runs.
@@ -111,7 +30,7 @@ LONG = {"max_tokens": 100000, "ignore_eos": True, "temperature": 0}
 class OneServer(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server("--queue", "1")
+        cls.server = start("--queue", "1")
 
     @classmethod
     def tearDownClass(cls):
@@ -203,10 +122,11 @@ class OneServer(unittest.TestCase):
         echoed = self.server.complete(
             prompt=PROMPT + prompt, max_tokens=0, logprobs=0, echo=True
         )["choices"][0]["logprobs"]
-        if echoed["tokens"][-4:] == logprobs["tokens"]:
-            self.assertEqual(
-                echoed["token_logprobs"][-4:], logprobs["token_logprobs"]
-            )
+        self.assertEqual(echoed["tokens"][-4:], logprobs["tokens"])
+        self.assertEqual(
+            echoed["token_logprobs"][-4:], logprobs["token_logprobs"]
+        )
+        self.assertIsNone(echoed["token_logprobs"][0])
 
     def test_prefix_reuse(self):
         first = self.server.complete(max_tokens=10)
@@ -217,6 +137,7 @@ class OneServer(unittest.TestCase):
         self.assertEqual(cold["choices"], reused["choices"])
         details = "prompt_tokens_details"
         self.assertEqual(cold["usage"][details]["cached_tokens"], 0)
+        self.assertGreater(reused["usage"][details]["cached_tokens"], 10)
 
     def test_errors(self):
         for body, status, word in (
@@ -283,7 +204,7 @@ class OneServer(unittest.TestCase):
 
 class OwnServers(unittest.TestCase):
     def test_api_key(self):
-        server = Server("--api-key", "secret")
+        server = start("--api-key", "secret")
         for key, status in ((None, 401), ("Bearer wrong", 401),
                             ("Bearer secret", 200)):
             headers = {"Authorization": key} if key else {}
@@ -294,8 +215,8 @@ class OwnServers(unittest.TestCase):
         self.assertEqual(server.stop(), 0)
 
     def test_port_is_not_shared(self):
-        first = Server()
-        second = Server(port=first.port)
+        first = start()
+        second = start(port=first.port)
         self.assertEqual(second.process.wait(60), 1)
         self.assertRegex(
             second.process.stderr.read(),
@@ -305,7 +226,7 @@ class OwnServers(unittest.TestCase):
         self.assertEqual(first.stop(), 0)
 
     def test_sigterm_lets_answers_finish(self):
-        server = Server()
+        server = start()
         expected = server.complete(max_tokens=200, ignore_eos=True)
         result = {}
 
@@ -321,7 +242,7 @@ class OwnServers(unittest.TestCase):
         self.assertEqual(server.stop(), 0)
 
     def test_second_signal_ends_answers(self):
-        server = Server()
+        server = start()
         client = server.send({**LONG, "stream": True})
         server.wait_for("tandem_requests_running", 1)
         server.process.send_signal(signal.SIGTERM)
@@ -334,7 +255,7 @@ class OwnServers(unittest.TestCase):
         client.close()
 
     def test_timeout(self):
-        server = Server("--timeout", "0.2")
+        server = start("--timeout", "0.2")
         status, answer = server.post("/v1/completions", {"prompt": "a", **LONG})
         self.assertEqual((status, answer["error"]["code"]), (504, "timeout"))
         self.assertEqual(server.stop(), 0)
