@@ -246,7 +246,7 @@ def ConvertLmToPlanPass : Pass<"convert-lm-to-plan", "::mlir::ModuleOp"> {
 }
 
 def SelectKernelsPass : Pass<"plan-select-kernels", "::mlir::ModuleOp"> {
-  let summary = "Choose the tiles of kernels by the rows they are launched for.";
+  let summary = "Choose the tiles of kernels by the rows they are launched for, and what they multiply.";
   let description = [{
     ```mlir
     plan.kernel @quant_linear_384x1024_q4_g32_bf16 quant_linear {...}
@@ -263,10 +263,19 @@ def SelectKernelsPass : Pass<"plan-select-kernels", "::mlir::ModuleOp"> {
     a prefill, a small one where a large one would multiply zeros. The tile is the smallest of 16, 32 and 64 that holds the rows
     of the launch, or 64. It changes no bits: each row is summed alone. A kernel that has a tile keeps it.
 
-    On processors there is nothing to choose: their kernels have code for every number of rows and look at it when they run.
+    On processors there are no tiles to choose: their kernels have code for every number of rows and look at it when they run.
+    There `arithmetic` says what linear layers multiply: rows stay f32 in memory and are rounded on the way. A kernel gets it when
+    its weights allow it, and keeps one that it has:
+
+    - `i8`: integer codes without zero points, in groups of a multiple of 32 columns, or of 16;
+    - `bf16`: the same, and bf16 weights of a multiple of 16 columns. Where `i8` is asked for, these are multiplied in bf16.
   }];
   let dependentDialects = ["::tandem::plan::PlanDialect"];
-  let options = [ReportOption];
+  let options = [
+    Option<"arithmetic", "arithmetic", "std::string", /*default=*/"\"f32\"",
+           "What linear layers of a processor multiply: f32, bf16 or i8">,
+    ReportOption
+  ];
 }
 
 def AssignBuffersPass : Pass<"plan-assign-buffers", "::mlir::ModuleOp"> {

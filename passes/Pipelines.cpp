@@ -66,7 +66,9 @@ void tandem::buildPlanPipeline(OpPassManager &manager,
   conversion.arch = options.arch;
   manager.addPass(createConvertLmToPlanPass(conversion));
   manager.addPass(createCanonicalizerPass());
-  manager.addPass(createSelectKernelsPass());
+  SelectKernelsPassOptions selection;
+  selection.arithmetic = options.arithmetic;
+  manager.addPass(createSelectKernelsPass(selection));
   manager.addPass(createAssignBuffersPass());
   manager.addPass(createVerifyPlanPass());
 }
@@ -80,11 +82,15 @@ namespace {
 struct CommandLine : PassPipelineOptions<CommandLine> {
   Option<std::string> arch{*this, "arch", llvm::cl::init("native"),
                            llvm::cl::desc("Processor the plan is for")};
+  Option<std::string> arithmetic{
+      *this, "arithmetic", llvm::cl::init("f32"),
+      llvm::cl::desc("What linear layers of a processor multiply")};
   ListOption<std::string> disable{
       *this, "disable", llvm::cl::desc("Flags of passes to leave out")};
 
   PipelineOptions get() const {
-    return {arch, std::vector<std::string>(disable.begin(), disable.end())};
+    return {arch, arithmetic,
+            std::vector<std::string>(disable.begin(), disable.end())};
   }
 };
 } // namespace

@@ -15,6 +15,8 @@ namespace tandem {
 struct PipelineOptions {
   /// Processor the plan is for, as `--arch`.
   std::string arch = "native";
+  /// What linear layers of a processor multiply: f32, bf16 or i8.
+  std::string arithmetic = "f32";
   /// Flags of optional passes to leave out.
   std::vector<std::string> disabledPasses = {};
 };

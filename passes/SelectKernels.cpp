@@ -17,6 +17,7 @@ using namespace mlir;
 using namespace tandem;
 
 static constexpr StringLiteral kRowTile = "row_tile";
+static constexpr StringLiteral kArithmetic = "arithmetic";
 
 /// Whether `kernel` is of a family with tiles of rows and has none yet.
 static bool needsRowTile(plan::KernelOp kernel) {
@@ -32,6 +33,33 @@ static int64_t getRowTile(int64_t rows) {
     if (rows <= tile)
       return tile;
   return plan::kRowTiles.back();
+}
+
+/// What `kernel` multiplies where `wanted`, bf16 or i8, is asked for; null for
+/// f32.
+static Type getArithmetic(plan::KernelOp kernel, Type wanted) {
+  DictionaryAttr parameters = kernel.getParameters();
+  auto number = [&](StringRef name) -> int64_t {
+    auto value = parameters.getAs<IntegerAttr>(name);
+    return value ? value.getInt() : 0;
+  };
+  if (!llvm::is_contained(
+          plan::getKernelSignature(kernel.getFamily()).optionalParameters,
+          kArithmetic))
+    return Type();
+  constexpr int64_t vector = plan::kTile;
+  if (parameters.contains("bits")) {
+    int64_t group = number("group");
+    bool isPlain = !parameters.contains("zero_points") &&
+                   !parameters.contains("float_codes");
+    bool fits = group % (2 * vector) == 0 || group == vector;
+    return isPlain && fits ? wanted : Type();
+  }
+  auto element = parameters.getAs<TypeAttr>("element");
+  auto bf16 = BFloat16Type::get(kernel.getContext());
+  bool fits =
+      element && element.getValue() == bf16 && number("columns") % vector == 0;
+  return fits ? Type(bf16) : Type();
 }
 
 namespace {
@@ -60,6 +88,8 @@ struct SelectKernelsPass
           launch.setKernel(variant.getSymName());
           replaced.insert(kernel);
         }
+    if (arch && !plan::isGpu(arch.getValue()) && failed(setArithmetic(module)))
+      return signalPassFailure();
     auto numTiled = static_cast<int64_t>(tiled.size());
     for (plan::KernelOp kernel : replaced)
       symbols.erase(kernel);
@@ -67,6 +97,33 @@ struct SelectKernelsPass
   }
 
 private:
+  LogicalResult setArithmetic(ModuleOp module) {
+    Builder builder(module.getContext());
+    Type wanted;
+    if (arithmetic == "bf16")
+      wanted = builder.getBF16Type();
+    else if (arithmetic == "i8")
+      wanted = builder.getI8Type();
+    else if (arithmetic != "f32")
+      return module.emitError("expects f32, bf16 or i8 as arithmetic, but got ")
+             << arithmetic;
+    if (!wanted)
+      return success();
+    int64_t numNarrow = 0;
+    for (auto kernel : module.getOps<plan::KernelOp>()) {
+      NamedAttrList parameters(kernel.getParameters());
+      Type chosen = getArithmetic(kernel, wanted);
+      if (!chosen || parameters.get(kArithmetic))
+        continue;
+      parameters.set(kArithmetic, TypeAttr::get(chosen));
+      kernel.setParametersAttr(parameters.getDictionary(module.getContext()));
+      ++numNarrow;
+    }
+    reportCount(*this, module, report, numNarrow,
+                "kernels multiply narrow numbers");
+    return success();
+  }
+
   /// `kernel` with a tile of rows, behind it in the module.
   static plan::KernelOp createVariant(plan::KernelOp kernel, int64_t tile,
                                       SymbolTable &symbols) {

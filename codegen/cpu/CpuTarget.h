@@ -3,6 +3,7 @@
 #ifndef TANDEM_CODEGEN_CPU_CPUTARGET_H
 #define TANDEM_CODEGEN_CPU_CPUTARGET_H
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 
@@ -26,6 +27,16 @@ struct CpuTarget {
 
   /// True when vectors of 512 bits are one register and there are 32 of them.
   bool hasAvx512() const { return cpu == "x86-64-v4"; }
+  /// Whether there are instructions that multiply four bytes, or two bf16, and
+  /// add them up.
+  bool hasByteDots() const { return has("avx512vnni"); }
+  bool hasShortByteDots() const { return has("avxvnni"); }
+  bool hasBf16Dots() const { return has("avx512bf16"); }
+
+private:
+  bool has(llvm::StringRef feature) const {
+    return llvm::is_contained(features, feature);
+  }
 };
 
 /// The target that `--arch` calls \p arch. `native` is the highest level this

@@ -252,13 +252,111 @@ Var KernelBuilder::shuffle(Var left, Var right, ArrayRef<int64_t> picks) {
                                               right.value(), picks));
 }
 
+Value KernelBuilder::callIntrinsic(StringRef name, Type type,
+                                   ArrayRef<Value> arguments) {
+  return LLVM::CallIntrinsicOp::create(builder, type,
+                                       builder.getStringAttr(name), arguments)
+      .getResult(0);
+}
+
+Value KernelBuilder::bitcastTo(Value value, int64_t count, Type element) {
+  return LLVM::BitcastOp::create(builder, VectorType::get({count}, element),
+                                 value);
+}
+
 Var KernelBuilder::permute(Var table, Var picks) {
   assert(cpuTarget.hasAvx512());
-  auto call = LLVM::CallIntrinsicOp::create(
-      builder, table.type(),
-      builder.getStringAttr("llvm.x86.avx512.permvar.sf.512"),
-      ValueRange{table.value(), picks.value()});
-  return Var(*this, call.getResult(0));
+  return Var(*this,
+             callIntrinsic("llvm.x86.avx512.permvar.sf.512", table.type(),
+                           {table.value(), picks.value()}));
+}
+
+Var KernelBuilder::permuteHalves(Var table, Var picks) {
+  assert(cpuTarget.hasAvx512());
+  Type i16 = builder.getI16Type();
+  Value result =
+      callIntrinsic("llvm.x86.avx512.permvar.hi.512", table.type(),
+                    {table.value(), bitcastTo(picks.value(), 2 * lanes, i16)});
+  return Var(*this, bitcastTo(result, lanes, i32()));
+}
+
+Var KernelBuilder::pickHalves(Var words, Var picks) {
+  assert(cpuTarget.hasAvx512());
+  Type i16 = builder.getI16Type();
+  Value result =
+      callIntrinsic("llvm.x86.avx512.permvar.hi.512", picks.type(),
+                    {bitcastTo(words.value(), 2 * lanes, i16), picks.value()});
+  return Var(*this, bitcastTo(result, lanes, i32()));
+}
+
+Var KernelBuilder::dotBytes(Var sum, Var left, Var right, int64_t limit) {
+  Type i8 = builder.getI8Type(), i16 = builder.getI16Type();
+  if (cpuTarget.hasByteDots())
+    return Var(*this, callIntrinsic("llvm.x86.avx512.vpdpbusd.512", sum.type(),
+                                    {sum.value(),
+                                     bitcastTo(left.value(), 4 * lanes, i8),
+                                     bitcastTo(right.value(), 4 * lanes, i8)}));
+  bool addsInShorts = cpuTarget.hasAvx512() || !cpuTarget.hasShortByteDots();
+  if (addsInShorts && limit > 128) {
+    // Two products of 8 bits might not fit 16: the upper seven bits count
+    // twice.
+    Var upper = (left >> 1) & 0x7f7f7f7f;
+    Var lowest = left & 0x01010101;
+    for (Var part : {upper, upper, lowest})
+      sum = dotBytes(sum, part, right, 128);
+    return sum;
+  }
+  // Products of neighbours are added in 16 bits, those sums in 32.
+  auto addPairs = [&](Value leftBytes, Value rightBytes, int64_t words,
+                      StringRef bytesName, StringRef pairsName) {
+    Value pairs = callIntrinsic(bytesName, VectorType::get({2 * words}, i16),
+                                {leftBytes, rightBytes});
+    auto halves = VectorType::get({2 * words}, i16);
+    Value ones =
+        constant(DenseElementsAttr::get(halves, builder.getI16IntegerAttr(1)))
+            .value();
+    return callIntrinsic(pairsName, VectorType::get({words}, i32()),
+                         {pairs, ones});
+  };
+  if (cpuTarget.hasAvx512())
+    return sum + Var(*this, addPairs(bitcastTo(left.value(), 4 * lanes, i8),
+                                     bitcastTo(right.value(), 4 * lanes, i8),
+                                     lanes, "llvm.x86.avx512.pmaddubs.w.512",
+                                     "llvm.x86.avx512.pmaddw.d.512"));
+  constexpr int64_t half = lanes / 2;
+  Value sums[2];
+  for (int64_t part = 0; part < 2; ++part) {
+    auto picks =
+        llvm::to_vector(llvm::seq<int64_t>(part * half, (part + 1) * half));
+    auto halfOf = [&](Var vector) {
+      return vector::ShuffleOp::create(builder, vector.value(), vector.value(),
+                                       picks)
+          .getResult();
+    };
+    Value bytes[] = {bitcastTo(halfOf(left), 4 * half, i8),
+                     bitcastTo(halfOf(right), 4 * half, i8)};
+    Value before = halfOf(sum);
+    if (cpuTarget.hasShortByteDots())
+      sums[part] =
+          callIntrinsic("llvm.x86.avx512.vpdpbusd.256", before.getType(),
+                        {before, bytes[0], bytes[1]});
+    else
+      sums[part] = arith::AddIOp::create(builder, before,
+                                         addPairs(bytes[0], bytes[1], half,
+                                                  "llvm.x86.avx2.pmadd.ub.sw",
+                                                  "llvm.x86.avx2.pmadd.wd"));
+  }
+  auto all = llvm::to_vector(llvm::seq<int64_t>(0, lanes));
+  return Var(*this, vector::ShuffleOp::create(builder, sums[0], sums[1], all));
+}
+
+Var KernelBuilder::dotBf16(Var sum, Var left, Var right) {
+  assert(cpuTarget.hasBf16Dots());
+  Type bf16 = builder.getBF16Type();
+  return Var(*this, callIntrinsic(
+                        "llvm.x86.avx512bf16.dpbf16ps.512", sum.type(),
+                        {sum.value(), bitcastTo(left.value(), 2 * lanes, bf16),
+                         bitcastTo(right.value(), 2 * lanes, bf16)}));
 }
 
 Var KernelBuilder::extract(Var vector, int64_t lane) {

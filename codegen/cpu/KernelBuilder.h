@@ -114,10 +114,27 @@ public:
   /// Lane i of the result is the lane of \p table whose number are the low four
   /// bits of lane i of \p picks. AVX-512 only.
   Var permute(Var table, Var picks);
+  /// The same for halves of words: half i of the result is the half of
+  /// \p table, [32] i16, whose number are the low five bits of half i of
+  /// \p picks, [16] i32. AVX-512 only.
+  Var permuteHalves(Var table, Var picks);
+  /// Halves of the words \p words in the order \p picks, [32] i16. AVX-512
+  /// only.
+  Var pickHalves(Var words, Var picks);
+  /// Adds to every lane of \p sum (i32) the products of its four bytes in
+  /// \p left, unsigned and below \p limit, and \p right, signed, from -127 on.
+  Var dotBytes(Var sum, Var left, Var right, int64_t limit);
+  /// Adds to every lane of \p sum (f32) the products of its two bf16 in \p left
+  /// and \p right, [16] i32 each. Only where the processor hasBf16Dots().
+  Var dotBf16(Var sum, Var left, Var right);
   Var extract(Var vector, int64_t lane);
   Var broadcast(Var scalar);
 
 private:
+  mlir::Value callIntrinsic(llvm::StringRef name, mlir::Type type,
+                            llvm::ArrayRef<mlir::Value> arguments);
+  mlir::Value bitcastTo(mlir::Value value, int64_t count, mlir::Type element);
+
   const KernelSpec &kernelSpec;
   const CpuTarget &cpuTarget;
   mlir::ImplicitLocOpBuilder builder;

@@ -58,6 +58,12 @@ llvm::Expected<KernelSpec> KernelSpec::create(plan::KernelOp kernel) {
       spec.partWidths = widths.asArrayRef().vec();
     } else if (auto type = dyn_cast<TypeAttr>(value)) {
       Type element = type.getValue();
+      if (name == "arithmetic") {
+        spec.productArithmetic = element.isBF16()       ? Arithmetic::BF16
+                                 : element.isInteger(8) ? Arithmetic::I8
+                                                        : Arithmetic::F32;
+        continue;
+      }
       if (!element.isF32() && !element.isBF16() && !element.isF16())
         return makeError(spec.name, "expects f32, bf16 or f16 as " + name +
                                         ", but got " + print(element));
@@ -81,6 +87,33 @@ llvm::Error KernelSpec::checkForProcessor() const {
                            " on a processor, but got " +
                            (found->second == FloatKind::BF16 ? "bf16" : "f16"));
   }
+  return llvm::Error::success();
+}
+
+/// Narrow products take whole vectors of columns, and codes that are integers
+/// without zero points.
+llvm::Error KernelSpec::verifyArithmetic() const {
+  if (productArithmetic == Arithmetic::F32)
+    return llvm::Error::success();
+  StringRef wanted = productArithmetic == Arithmetic::I8 ? "i8" : "bf16";
+  if (has("bits")) {
+    int64_t group = getInt("group");
+    if (has("zero_points") || has("float_codes"))
+      return makeError(name, "expects codes that are integers without zero "
+                             "points for products in " +
+                                 wanted);
+    if (group % 16 != 0 || (group > 32 && group % 32 != 0))
+      return makeError(name,
+                       "expects groups of whole vectors for products in " +
+                           wanted + ", but got " + Twine(group));
+    return llvm::Error::success();
+  }
+  if (productArithmetic == Arithmetic::I8)
+    return makeError(name, "expects codes for products in i8");
+  if (getKind("element") != FloatKind::BF16 || getInt("columns") % 16 != 0)
+    return makeError(name, "expects bf16 weights and a multiple of 16 columns "
+                           "for products in bf16, but got " +
+                               Twine(getInt("columns")) + " columns");
   return llvm::Error::success();
 }
 
@@ -125,6 +158,8 @@ llvm::Error KernelSpec::verify() const {
       return llvm::Error::success();
     return makeError(name, "expects two equal widths when gated");
   };
+  if (llvm::Error error = verifyArithmetic())
+    return error;
   switch (kernelFamily) {
   case KernelFamily::fused_linear:
     return verifyGate();

@@ -22,6 +22,9 @@ namespace tandem::codegen {
 /// Element type of a weight in memory.
 enum class FloatKind { F32, BF16, F16 };
 
+/// What products are computed with.
+enum class Arithmetic { F32, BF16, I8 };
+
 /// Bytes of an element.
 inline int64_t getByteWidth(FloatKind kind) {
   return kind == FloatKind::F32 ? 4 : 2;
@@ -43,6 +46,8 @@ public:
   int64_t getInt(llvm::StringRef parameter) const;
   float getFloat(llvm::StringRef parameter) const;
   FloatKind getKind(llvm::StringRef parameter) const;
+  /// The parameter `arithmetic`; f32 where it is absent.
+  Arithmetic arithmetic() const { return productArithmetic; }
   /// The parameter `widths`.
   const std::vector<int64_t> &widths() const { return partWidths; }
   /// Whether the family takes the integer \p parameter.
@@ -53,6 +58,7 @@ public:
 private:
   KernelSpec() = default;
   llvm::Error verify() const;
+  llvm::Error verifyArithmetic() const;
 
   std::string name;
   plan::KernelFamily kernelFamily = plan::KernelFamily::copy;
@@ -60,6 +66,7 @@ private:
   std::map<std::string, float, std::less<>> floats;
   std::map<std::string, FloatKind, std::less<>> kinds;
   std::vector<int64_t> partWidths;
+  Arithmetic productArithmetic = Arithmetic::F32;
 };
 
 } // namespace tandem::codegen

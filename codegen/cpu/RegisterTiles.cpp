@@ -2,6 +2,7 @@
 
 #include "codegen/cpu/RegisterTiles.h"
 #include "codegen/cpu/Kernels.h"
+#include "codegen/cpu/VectorMath.h"
 
 using namespace tandem;
 using namespace tandem::codegen;
@@ -12,14 +13,34 @@ RegisterTiles::RegisterTiles(KernelBuilder &k, const WeightReader &reader,
                              Memory x, int64_t columns,
                              llvm::ArrayRef<TileShape> shapes,
                              std::optional<RowNorm> norm, int64_t extraScratch)
-    : k(k), reader(reader), x(x), columns(columns), shapes(shapes), norm(norm) {
+    : k(k), reader(reader), x(x), columns(columns), shapes(shapes), norm(norm),
+      dots(DotProduct::create(k)),
+      roundsRows(!dots && k.spec().arithmetic() == Arithmetic::BF16) {
   int64_t rows = shapes.front().rows;
   int64_t paddedColumns = (columns + lanes - 1) / lanes * lanes;
   int64_t packedSize = rows * paddedColumns;
-  int64_t normalizedSize = norm ? rows * paddedColumns : 0;
-  packed = k.scratch((packedSize + normalizedSize) * 4 + extraScratch, k.f32());
-  normalized = packed.at(packedSize);
-  extraMemory = packed.at(packedSize + normalizedSize);
+  if (dots)
+    packedSize = (dots->packedBytes(rows) + 63) / 64 * 16;
+  int64_t preparedSize = norm || roundsRows ? rows * paddedColumns : 0;
+  packed = k.scratch((packedSize + preparedSize) * 4 + extraScratch, k.f32());
+  prepared = packed.at(packedSize);
+  extraMemory = packed.at(packedSize + preparedSize);
+}
+
+llvm::ArrayRef<TileShape> RegisterTiles::shapesOfDots(int64_t weights) {
+  // Sums of many rows are not all in registers at once: DotProduct walks over a
+  // tile more than once.
+  static constexpr TileShape one[] = {{16, 1}, {8, 1}, {4, 2}, {2, 4}, {1, 4}};
+  static constexpr TileShape two[] = {{16, 2}, {8, 2}, {4, 2}, {2, 2}, {1, 2}};
+  static constexpr TileShape parts[] = {{16, 1}, {8, 1}, {4, 1}, {1, 4}};
+  switch (weights) {
+  case 0:
+    return parts;
+  case 1:
+    return one;
+  default:
+    return two;
+  }
 }
 
 llvm::ArrayRef<TileShape> RegisterTiles::shapesOfOne(const KernelBuilder &k) {
@@ -75,9 +96,9 @@ void RegisterTiles::emitRest(size_t shape, Var firstRow, Body body) {
 }
 
 void RegisterTiles::emitBlock(const TileShape &shape, Var firstRow, Body body) {
-  if (norm)
-    normalizeRows(shape.rows, firstRow);
-  if (shape.rows > 1)
+  if (norm || roundsRows)
+    prepareRows(shape.rows, firstRow);
+  if (shape.rows > 1 || dots)
     packRows(shape.rows, firstRow);
   body(shape, firstRow);
 }
@@ -86,10 +107,19 @@ Memory RegisterTiles::rowOf(Var firstRow, const Operand &row) const {
   return x.at(k.min(firstRow + row, k.rows() - 1) * columns);
 }
 
-void RegisterTiles::normalizeRows(int64_t count, Var firstRow) {
+void RegisterTiles::prepareRows(int64_t count, Var firstRow) {
   k.loop(0, count, 1, [&](Var row) {
-    emitNorm(k, rowOf(firstRow, row), normalized.at(row * columns), columns,
-             {true, norm->eps, norm->offset, norm->weight, Memory()});
+    Memory from = rowOf(firstRow, row), to = prepared.at(row * columns);
+    if (norm) {
+      emitNorm(k, from, to, columns,
+               {true, norm->eps, norm->offset, norm->weight, Memory()});
+      from = to;
+    }
+    if (roundsRows)
+      k.loopColumns(columns, [&](Var column, Var mask) {
+        Var bits = roundToBf16(k, from.loadVector(column, mask));
+        to.storeVector(column, k.bitcast(bits, k.f32()), mask);
+      });
   });
 }
 
@@ -104,7 +134,10 @@ void RegisterTiles::packRows(int64_t count, Var firstRow) {
   }
   llvm::SmallVector<Memory> rows;
   for (int64_t row = 0; row < count; ++row)
-    rows.push_back(norm ? normalized.at(row * columns) : rowOf(firstRow, row));
+    rows.push_back(norm || roundsRows ? prepared.at(row * columns)
+                                      : rowOf(firstRow, row));
+  if (dots)
+    return dots->pack(rows, packed);
   k.loopColumns(columns, [&](Var column, Var mask) {
     Vars parts;
     for (const Memory &row : rows)
@@ -140,12 +173,15 @@ void RegisterTiles::forEachTile(
 
 Vars RegisterTiles::sum(const TileShape &shape, Var firstRow,
                         llvm::ArrayRef<Memory> tiles) {
+  if (dots)
+    return dots->sum(shape.rows, packed, tiles);
   auto addColumn = [&](Var column, const Vars &weights, const Vars &before) {
     Vars sums = before;
     for (int64_t row = 0; row < shape.rows; ++row) {
       Var value = shape.rows > 1 ? packed.loadSplat(column * shape.rows + row)
-                  : norm         ? normalized.loadSplat(column)
-                                 : x.loadSplat(firstRow * columns + column);
+                  : norm || roundsRows
+                      ? prepared.loadSplat(column)
+                      : x.loadSplat(firstRow * columns + column);
       for (size_t i = 0; i < tiles.size(); ++i) {
         Var &sum = sums[row * tiles.size() + i];
         sum = k.fma(value, weights[i], sum);

@@ -10,6 +10,7 @@
 #ifndef TANDEM_CODEGEN_CPU_REGISTERTILES_H
 #define TANDEM_CODEGEN_CPU_REGISTERTILES_H
 
+#include "codegen/cpu/DotProduct.h"
 #include "codegen/cpu/WeightReader.h"
 
 namespace tandem::codegen {
@@ -36,6 +37,9 @@ public:
                 std::optional<RowNorm> norm = std::nullopt,
                 int64_t extraScratch = 0);
 
+  /// The shapes for products of \p weights weights, or of one for a kernel that
+  /// keeps more than its sums (0), where they are narrow (DotProduct.h).
+  static llvm::ArrayRef<TileShape> shapesOfDots(int64_t weights);
   /// The shapes for products of one weight. Accumulators take most registers:
   /// 32 of 512 bits, or 16 of 256, of which a vector needs two.
   static llvm::ArrayRef<TileShape> shapesOfOne(const KernelBuilder &k);
@@ -69,7 +73,7 @@ public:
 private:
   void emitBlock(const TileShape &shape, Var firstRow, Body body);
   void emitRest(size_t shape, Var firstRow, Body body);
-  void normalizeRows(int64_t count, Var firstRow);
+  void prepareRows(int64_t count, Var firstRow);
   void packRows(int64_t count, Var firstRow);
   /// Row \p row of a block that starts at \p firstRow; behind the last live row
   /// that one again.
@@ -81,10 +85,16 @@ private:
   int64_t columns;
   llvm::ArrayRef<TileShape> shapes;
   std::optional<RowNorm> norm;
-  /// Rows of a register tile, side by side: [column][row].
+  /// Narrow products in place of f32 ones, if any.
+  std::unique_ptr<DotProduct> dots;
+  /// Products are in f32, of rows that were rounded to bf16: on a processor
+  /// that cannot multiply those.
+  bool roundsRows;
+  /// Rows of a register tile, side by side: [column][row]; or as `dots` packs
+  /// them.
   Memory packed;
-  /// Rows of a register tile behind the norm: [row][column].
-  Memory normalized;
+  /// Rows of a register tile behind the norm, and rounded: [row][column].
+  Memory prepared;
   Memory extraMemory;
 };
 

@@ -66,6 +66,9 @@ Var Var::operator&(const Operand &right) const {
 Var Var::operator|(const Operand &right) const {
   return appendIntBinary<arith::OrIOp>(*this, right);
 }
+Var Var::operator^(const Operand &right) const {
+  return appendIntBinary<arith::XOrIOp>(*this, right);
+}
 Var Var::operator<<(const Operand &right) const {
   return appendIntBinary<arith::ShLIOp>(*this, right);
 }
@@ -164,6 +167,14 @@ void Memory::storeVector(const Operand &index, Var value, Var mask) const {
     return store(index, value);
   LLVM::MaskedStoreOp::create(builder->ops(), value.value(), address(index),
                               mask.value(), alignment());
+}
+
+void Memory::storeBytes(const Operand &index, Var value) const {
+  OpBuilder &ops = builder->ops();
+  Var bytes(*builder, arith::TruncIOp::create(
+                          builder->ops(), builder->vectorOf(ops.getI8Type()),
+                          value.value()));
+  as(ops.getI8Type()).store(index, bytes);
 }
 
 void Memory::prefetch(const Operand &index) const {

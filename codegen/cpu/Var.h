@@ -41,6 +41,7 @@ public:
   // On integers.
   Var operator&(const Operand &right) const;
   Var operator|(const Operand &right) const;
+  Var operator^(const Operand &right) const;
   Var operator<<(const Operand &right) const;
   /// Keeps the sign.
   Var operator>>(const Operand &right) const;
@@ -98,6 +99,9 @@ public:
   Var loadVector(const Operand &index, Var mask = {}, Var otherwise = {}) const;
   /// Writes the lanes where \p mask is true.
   void storeVector(const Operand &index, Var value, Var mask = {}) const;
+  /// Writes 16 integers from byte \p index of the memory on, one byte each:
+  /// their low eight bits.
+  void storeBytes(const Operand &index, Var value) const;
   /// Asks for the cache line of an element; it need not exist.
   void prefetch(const Operand &index) const;
   /// One element in all lanes.

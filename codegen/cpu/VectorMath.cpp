@@ -66,6 +66,12 @@ Var tandem::codegen::sqrt(KernelBuilder &k, Var x) {
   return Var(k, mlir::LLVM::SqrtOp::create(k.ops(), x.type(), x.value()));
 }
 
+Var tandem::codegen::roundToBf16(KernelBuilder &k, Var x) {
+  Var bits = k.bitcast(x, k.i32());
+  Var isOdd = (bits >> 16) & 1;
+  return (bits + 0x7fff + isOdd) & int32_t(0xffff0000);
+}
+
 /// Combines lane i with lane i + 8, then i + 4 .. until one is left.
 template <typename Combine>
 static Var reduceLanes(KernelBuilder &k, Var x, Combine combine) {

@@ -28,6 +28,10 @@ Var softplus(KernelBuilder &k, Var x);
 /// Square root, correctly rounded.
 Var sqrt(KernelBuilder &k, Var x);
 
+/// The bits of the nearest bf16, even ones in the middle, as i32: the upper
+/// half of each lane, the lower one being zero.
+Var roundToBf16(KernelBuilder &k, Var x);
+
 /// Sum of the lanes, as a scalar: lane i and i + 8 first, then i and i + 4 ..
 Var sumLanes(KernelBuilder &k, Var x);
 /// Largest lane, as a scalar.

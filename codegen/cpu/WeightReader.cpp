@@ -2,6 +2,8 @@
 
 #include "codegen/cpu/WeightReader.h"
 
+#include "codegen/cpu/CodeLayout.h"
+
 #include <limits>
 
 using namespace tandem;
@@ -63,14 +65,9 @@ private:
 };
 
 /// `#plan.interleaved_codes`.
-class CodedWeight : public WeightReader {
+class CodedWeight : public WeightReader, CodeLayout {
 public:
-  explicit CodedWeight(KernelBuilder &k)
-      : k(k), columns(k.spec().getInt("columns")),
-        bits(k.spec().getInt("bits")), group(k.spec().getInt("group")),
-        hasZeros(k.spec().has("zero_points")),
-        hasFloats(k.spec().has("float_codes")),
-        scaleKind(k.spec().getKind("scale")) {}
+  explicit CodedWeight(KernelBuilder &k) : CodeLayout(k.spec()), k(k) {}
 
   Memory weight(const Operand &number) const override {
     return k.operand(number, k.ops().getI8Type());
@@ -90,16 +87,6 @@ private:
   Var codeTable() const;
 
   KernelBuilder &k;
-  int64_t columns, bits, group;
-  bool hasZeros, hasFloats;
-  FloatKind scaleKind;
-  int64_t perWord = 32 / bits;
-  int64_t wordsPerGroup = (group + perWord - 1) / perWord;
-  /// Of the scales, and of them and the zero points.
-  int64_t zeroOffset = lanes * getByteWidth(scaleKind);
-  int64_t scaleBytes = hasZeros ? 2 * zeroOffset : zeroOffset;
-  int64_t groupBytes = scaleBytes + wordsPerGroup * lanes * 4;
-  int64_t tileBytes = columns / group * groupBytes;
 };
 
 } // namespace

@@ -18,13 +18,15 @@ using llvm::StringLiteral;
 namespace {
 // Every family takes the type of its activations.
 constexpr StringLiteral kActivations[] = {"activations"};
-// The linear ones take the type of their result, where it is another, and the
-// tile of rows that a block of a GPU computes.
-constexpr StringLiteral kLinearOptions[] = {"activations", "result",
-                                            "row_tile"};
+// The linear ones take the type of their result, where it is another, the tile
+// of rows that a block of a GPU computes, and what a processor multiplies: rows
+// are f32 and are rounded to `arithmetic` on the way.
+constexpr StringLiteral kLinearOptions[] = {"activations", "arithmetic",
+                                            "result", "row_tile"};
 // Those with codes: 1 where the packing has zero points or float codes.
-constexpr StringLiteral kCodeOptions[] = {"activations", "float_codes",
-                                          "result", "row_tile", "zero_points"};
+constexpr StringLiteral kCodeOptions[] = {"activations", "arithmetic",
+                                          "float_codes", "result",
+                                          "row_tile",    "zero_points"};
 // tokens [R] i32, table (interleaved outputs=vocabulary; GPU: rows)
 //   -> [R, columns]   [1 per row]
 constexpr StringLiteral kEmbed[] = {"columns", "element", "scale_by",
@@ -120,6 +122,7 @@ constexpr StringLiteral kDeltaInputs[] = {"channels", "commit",  "eps",
                                           "pending",  "taps"};
 // x [R, columns], w (interleaved) -> the largest logit [R, parts] f32 and its
 // token [R, parts] i32 of every part of kHeadPart outputs   [parts]
+constexpr StringLiteral kHeadOptions[] = {"activations", "arithmetic"};
 constexpr StringLiteral kHeadArgmax[] = {"columns", "element", "outputs"};
 // logits [R, parts] f32, tokens [R, parts] i32 -> [R] i32   [1 per row]
 constexpr StringLiteral kArgmaxParts[] = {"parts"};
@@ -145,7 +148,7 @@ const KernelSignature kSignatures[] = {
     {kCopy, kAny, 1, 1},
     {kFusedLinear, kMore, kVariadic, kVariadic},
     {kFusedQuantLinear, kCodes, kVariadic, kVariadic},
-    {kDeltaInputs, kAny, 7, 6},   {kHeadArgmax, kAny, 2, 2},
+    {kDeltaInputs, kAny, 7, 6},   {kHeadArgmax, kHeadOptions, 2, 2},
     {kArgmaxParts, kAny, 2, 1},   {{}, kAny, 2, 1}, // last_position
 };
 // clang-format on

@@ -29,9 +29,9 @@ inline constexpr std::array<int64_t, 3> kRowTiles = {16, 32, 64};
 
 /// Operands and parameters of a family.
 struct KernelSignature {
-  /// Names of the parameters, sorted. `activations`, `element`, `result` and
-  /// `scale` are types, `eps`, `offset` and `scale_by` f32, `widths` an array
-  /// of i64, all others i64.
+  /// Names of the parameters, sorted. `activations`, `arithmetic`, `element`,
+  /// `result` and `scale` are types, `eps`, `offset` and `scale_by` f32,
+  /// `widths` an array of i64, all others i64.
   llvm::ArrayRef<llvm::StringLiteral> parameters;
   /// Names of parameters that may be absent.
   llvm::ArrayRef<llvm::StringLiteral> optionalParameters;

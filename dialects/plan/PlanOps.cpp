@@ -94,6 +94,11 @@ static bool fitsParameter(StringRef name, Attribute value) {
     auto type = dyn_cast<TypeAttr>(value);
     return type && isa<Float32Type, BFloat16Type, Float16Type>(type.getValue());
   }
+  if (name == "arithmetic") {
+    auto type = dyn_cast<TypeAttr>(value);
+    return type && (isa<Float32Type, BFloat16Type>(type.getValue()) ||
+                    type.getValue().isSignlessInteger(8));
+  }
   if (name == "eps" || name == "offset" || name == "scale_by") {
     auto number = dyn_cast<FloatAttr>(value);
     return number && number.getType().isF32() && number.getValue().isFinite();

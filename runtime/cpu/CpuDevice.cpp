@@ -188,7 +188,10 @@ void CpuDevice::resolve(const Artifact &artifact) {
 }
 
 Status CpuDevice::reset() {
-  states.zero();
+  // The first text begins with pages that nobody has touched.
+  if (!statesAreZero)
+    states.zero();
+  statesAreZero = true;
   return Status();
 }
 
@@ -217,6 +220,7 @@ void CpuDevice::runLaunch(const Launch &launch) {
 
 Status CpuDevice::run(uint32_t program) {
   assert(program < programs.size());
+  statesAreZero = false;
   for (size_t index = programs[program].begin; index < programs[program].end;
        ++index)
     runLaunch(launches[index]);

@@ -83,6 +83,7 @@ private:
   std::vector<SharedObject> images;
   /// By kernel index.
   std::vector<TandemKernel> kernels;
+  bool statesAreZero = true;
   PageMemory arena, states, portMemory, scratch;
   /// Bytes of one thread's part of `scratch`.
   uint64_t scratchStride = 0;

@@ -15,6 +15,7 @@
 #include "gtest/gtest.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 
@@ -175,6 +176,63 @@ TEST_P(GoldenTest, Scores) {
     EXPECT_TRUE(isClose(logits, *expected));
     EXPECT_TRUE(isClose(scores.features, *golden.tensor(i, "features")));
     EXPECT_TRUE(isClose(scores.draftLogits, *golden.tensor(i, "draft_logits")));
+  }
+}
+
+/// A pair whose linear layers multiply bf16 or int8, the one in f32, and the
+/// distance between the two best logits from which both agree on the best.
+struct Narrow {
+  const char *pair, *exact;
+  float margin;
+};
+class NarrowTest : public TestWithParam<Narrow> {};
+
+INSTANTIATE_TEST_SUITE_P(Pairs, NarrowTest,
+                         Values(Narrow{"tiny-narrow-bf16", "tiny", 0.1f},
+                                Narrow{"tiny-narrow-int8", "tiny", 0.5f},
+                                Narrow{"demo-narrow-int8", "demo", 0.5f}),
+                         [](const TestParamInfo<Narrow> &info) {
+                           return toTestName(info.param.pair);
+                         });
+
+TEST_P(NarrowTest, AgreesOnTheLikeliestUnlessItIsClose) {
+  size_t rows = 0, clear = 0;
+  for (const GoldenPrompt &prompt : getGolden(GetParam().exact).prompts()) {
+    Ids text = prompt.ids;
+    text.insert(text.end(), prompt.greedy.begin(), prompt.greedy.end());
+    std::vector<float> narrow, exact;
+    Pair::get(GetParam().pair).score(text, narrow);
+    Pair::get(GetParam().exact).score(text, exact);
+    ASSERT_EQ(narrow.size(), exact.size());
+    EXPECT_NE(narrow, exact);
+    size_t vocabulary = exact.size() / text.size();
+    for (size_t row = 0; row < text.size(); ++row) {
+      auto begin = exact.begin() + ptrdiff_t(row * vocabulary);
+      std::vector<float> sorted(begin, begin + ptrdiff_t(vocabulary));
+      std::partial_sort(sorted.begin(), sorted.begin() + 2, sorted.end(),
+                        std::greater<>());
+      ++rows;
+      if (sorted[0] - sorted[1] < GetParam().margin)
+        continue;
+      ++clear;
+      auto other = narrow.begin() + ptrdiff_t(row * vocabulary);
+      EXPECT_EQ(std::max_element(begin, begin + ptrdiff_t(vocabulary)) - begin,
+                std::max_element(other, other + ptrdiff_t(vocabulary)) - other)
+          << prompt.text << ", row " << row;
+    }
+  }
+  // Most rows are clear.
+  EXPECT_GT(clear * 2, rows);
+}
+
+TEST_P(NarrowTest, WritesTheSameWithAndWithoutTheDrafter) {
+  Pair &pair = Pair::get(GetParam().pair);
+  for (const GoldenPrompt &prompt : getGolden(GetParam().exact).prompts()) {
+    SCOPED_TRACE(prompt.text);
+    size_t length = prompt.greedy.size();
+    Generation drafted = pair.generate(prompt.ids, length, true);
+    EXPECT_EQ(drafted.ids, pair.generate(prompt.ids, length, false).ids);
+    EXPECT_GT(drafted.meanAcceptLength(), 1.2);
   }
 }
 

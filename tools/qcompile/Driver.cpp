@@ -136,11 +136,10 @@ std::string Driver::getOutputPath() {
 LogicalResult Driver::checkTarget() {
   std::string arch = getArch(), activations = getActivations();
   bool forGpu = plan::isGpu(arch);
-  if (activations != (forGpu ? "bf16" : "f32"))
-    return diagnostics.report(
-        createStringError("--activations " + activations + ": expected " +
-                          (forGpu ? "bf16" : "f32") +
-                          ", there are no other kernels for " + arch));
+  if (forGpu && activations != "bf16")
+    return diagnostics.report(createStringError(
+        "--activations " + activations +
+        ": expected bf16, there are no other kernels for " + arch));
   if (options.emit == (forGpu ? Stage::Cpu : Stage::Cuda))
     return diagnostics.report(createStringError(
         Twine("--emit ") + (forGpu ? "cpu" : "cuda") + ": expected " +
@@ -524,7 +523,11 @@ LogicalResult Driver::run() {
   if (failed(readTokenizer()))
     return mlir::failure();
 
-  PipelineOptions pipeline = {getArch(), options.disabledPasses};
+  // What `--activations` calls int8 is a type.
+  std::string activations = getActivations();
+  PipelineOptions pipeline = {getArch(),
+                              activations == "int8" ? "i8" : activations,
+                              options.disabledPasses};
   struct Phase {
     Stage stage;
     StringRef name;

@@ -129,13 +129,49 @@ Weight makeCoded(Random &random, int64_t outputs, int64_t columns, int64_t bits,
   return weight;
 }
 
+/// What a kernel rounds rows to before it multiplies them.
+struct Rounding {
+  /// "f32", "bf16" or "i8".
+  std::string arithmetic = "f32";
+  /// Columns that have a scale together in i8.
+  int64_t group = 1;
+
+  std::vector<double> apply(const float *row, int64_t columns) const {
+    std::vector<double> rounded(row, row + columns);
+    if (arithmetic == "bf16")
+      for (int64_t i = 0; i < columns; ++i) {
+        uint32_t bits;
+        std::memcpy(&bits, &row[i], 4);
+        bits += 0x7fff + (bits >> 16 & 1);
+        bits &= 0xffff0000u;
+        float value;
+        std::memcpy(&value, &bits, 4);
+        rounded[i] = value;
+      }
+    for (int64_t first = 0; arithmetic == "i8" && first < columns;
+         first += group) {
+      float largest = 0;
+      for (int64_t i = first; i < first + group; ++i)
+        largest = std::max(largest, std::fabs(row[i]));
+      float scale = largest * (1.0f / 127), inverse = 127.0f / largest;
+      for (int64_t i = first; i < first + group; ++i)
+        rounded[i] =
+            largest == 0 ? 0 : std::nearbyint(double(row[i]) * inverse) * scale;
+    }
+    return rounded;
+  }
+};
+
 class LinearKernels : public KernelTest {
 protected:
   /// Checks a product against doubles, and that rows do not know each other.
-  void check(const std::string &symbol, const Weight &weight) {
+  void check(const std::string &symbol, const Weight &weight,
+             const Rounding &rounding = {}) {
     int64_t columns = weight.columns, outputs = weight.outputs;
     Array<float> x(mostRows * columns);
     random.fill(x);
+    // Columns of zeros are a group without a largest number.
+    std::fill(&x[0], &x[0] + std::min<int64_t>(columns, rounding.group), 0.0f);
     Array<uint8_t> w(weight.packed);
     int64_t tiles = (outputs + tile - 1) / tile;
 
@@ -144,11 +180,11 @@ protected:
     for (int64_t row = 0; row < mostRows; ++row) {
       Array<float> y(outputs, poison);
       call(symbol, {&x[row * columns], w.data(), y.data()}, tiles);
+      std::vector<double> known = rounding.apply(&x[row * columns], columns);
       for (int64_t output = 0; output < outputs; ++output) {
         double sum = 0, scale = 0;
         for (int64_t column = 0; column < columns; ++column) {
-          double term =
-              double(x[row * columns + column]) * weight.at(output, column);
+          double term = known[column] * weight.at(output, column);
           sum += term;
           scale += std::fabs(term);
         }
@@ -229,6 +265,67 @@ TEST_P(LinearKernels, quantLinear) {
                     shape.group, shape.scale, shape.kind));
 }
 
+// Rows are rounded to a few bits, and then products are exact.
+TEST_P(LinearKernels, narrowQuantLinear) {
+  const CodedShape shapes[] = {
+      {1, 32, 4, 32, "bf16"},     {17, 96, 4, 32, "f16"},
+      {33, 48, 4, 16, "bf16"},    {40, 128, 4, 64, "f32"},
+      {100, 256, 4, 128, "bf16"}, {31, 64, 8, 32, "bf16"},
+      {16, 128, 8, 64, "f32"},
+  };
+  for (const std::string arithmetic : {"bf16", "i8"}) {
+    auto symbolOf = [&](const CodedShape &shape) {
+      return arithmetic + "_" + std::to_string(shape.outputs) + "x" +
+             std::to_string(shape.columns);
+    };
+    for (const CodedShape &shape : shapes)
+      kernels.add(symbolOf(shape), "quant_linear",
+                  {{"arithmetic", arithmetic},
+                   {"bits", std::to_string(shape.bits)},
+                   {"columns", std::to_string(shape.columns)},
+                   {"group", std::to_string(shape.group)},
+                   {"outputs", std::to_string(shape.outputs)},
+                   {"scale", shape.scale}});
+  }
+  kernels.compile();
+  for (const std::string arithmetic : {"bf16", "i8"})
+    for (const CodedShape &shape : shapes)
+      check(arithmetic + "_" + std::to_string(shape.outputs) + "x" +
+                std::to_string(shape.columns),
+            makeCoded(random, shape.outputs, shape.columns, shape.bits,
+                      shape.group, shape.scale),
+            {arithmetic, shape.group});
+}
+
+// A row that is not finite must not look like one that is.
+TEST_P(LinearKernels, narrowRowsStayInfiniteOrNoNumber) {
+  for (const std::string arithmetic : {"bf16", "i8"})
+    kernels.add(arithmetic + "_q", "quant_linear",
+                {{"arithmetic", arithmetic},
+                 {"bits", "4"},
+                 {"columns", "64"},
+                 {"group", "32"},
+                 {"outputs", "16"},
+                 {"scale", "bf16"}});
+  kernels.compile();
+  Weight weight = makeCoded(random, 16, 64, 4, 32, "bf16");
+  Array<uint8_t> w(weight.packed);
+  for (const std::string arithmetic : {"bf16", "i8"})
+    for (float bad : {std::numeric_limits<float>::infinity(),
+                      -std::numeric_limits<float>::infinity(),
+                      std::numeric_limits<float>::quiet_NaN()})
+      for (int64_t place : {0, 31, 40}) {
+        Array<float> x(64), y(16);
+        random.fill(x);
+        x[place] = bad;
+        kernels.run(arithmetic + "_q", {&x, &w, &y}, 1, 1);
+        for (int64_t output = 0; output < 16; ++output)
+          if (weight.at(output, place) != 0)
+            EXPECT_FALSE(std::isfinite(y[output]))
+                << arithmetic << ", output " << output << ": " << y[output];
+      }
+}
+
 struct DenseShape {
   int64_t outputs, columns;
   const char *element;
@@ -252,6 +349,26 @@ TEST_P(LinearKernels, linear) {
   for (const DenseShape &shape : shapes)
     check(symbolOf(shape),
           makeDense(random, shape.outputs, shape.columns, shape.element));
+}
+
+TEST_P(LinearKernels, narrowLinear) {
+  const DenseShape shapes[] = {
+      {1, 16, "bf16"}, {8, 32, "bf16"}, {40, 144, "bf16"}, {100, 64, "bf16"}};
+  auto symbolOf = [](const DenseShape &shape) {
+    return "d" + std::to_string(shape.outputs) + "x" +
+           std::to_string(shape.columns);
+  };
+  for (const DenseShape &shape : shapes)
+    kernels.add(symbolOf(shape), "linear",
+                {{"arithmetic", "bf16"},
+                 {"columns", std::to_string(shape.columns)},
+                 {"element", shape.element},
+                 {"outputs", std::to_string(shape.outputs)}});
+  kernels.compile();
+  for (const DenseShape &shape : shapes)
+    check(symbolOf(shape),
+          makeDense(random, shape.outputs, shape.columns, shape.element),
+          {"bf16"});
 }
 
 TEST_P(LinearKernels, embed) {
