@@ -38,16 +38,16 @@ struct Cut {
 };
 } // namespace
 
-/// Of what few_rows.cuh has in shared memory for a warp: sums of two tiles.
-constexpr int64_t kSumsBytes = 2 * (256 + 16) * 4;
+/// What few_rows.cuh has of a warp in shared memory beside its stages.
+static constexpr int64_t kSumsBytes = 2 * (256 + 16) * 4;
 
-/// Cuts the columns of \p units units of \p steps steps and \p bytes bytes:
-/// into the fewest slices whose warps have registers for their tokens and
-/// shared memory for two units each, of \p sharedLimit. It depends on nothing
-/// else, so layers of the same columns and format sum in the same order on all
-/// GPUs of an architecture, fused or not.
-static Cut cutColumns(int64_t units, int64_t steps, int64_t bytes,
-                      int64_t sharedLimit) {
+/// Cuts the columns of \p units units of \p steps steps: into the fewest slices
+/// whose warps have registers for their tokens, and two stages of \p unitBytes
+/// a unit in \p shared bytes; \p copiesTiles: a stage has all units of a warp.
+/// It depends on nothing else, so layers of the same columns sum in the same
+/// order, fused or not.
+static Cut cutColumns(int64_t units, int64_t steps, int64_t unitBytes,
+                      bool copiesTiles, int64_t shared) {
   // Many warps with few registers: five for each of the four parts of a
   // multiprocessor hide what each of them waits for.
   constexpr int64_t mostSteps = 8, mostWarps = 20;
@@ -56,8 +56,9 @@ static Cut cutColumns(int64_t units, int64_t steps, int64_t bytes,
     for (int64_t perWarp = 1; perWarp == 1 || perWarp * steps <= mostSteps;
          ++perWarp) {
       auto warps = static_cast<int64_t>(divideCeil(perSlice, perWarp));
-      bool fits = warps * (2 * bytes + kSumsBytes) <= sharedLimit;
-      if (warps <= mostWarps && fits)
+      int64_t stage = unitBytes * (copiesTiles ? perWarp : 1);
+      int64_t needed = warps * (kSumsBytes + 2 * stage);
+      if (warps <= mostWarps && (needed <= shared || warps == 1))
         return {slices, warps, perWarp};
     }
   }
@@ -65,17 +66,17 @@ static Cut cutColumns(int64_t units, int64_t steps, int64_t bytes,
 
 void KernelEmitter::emitFewRows(const Units &units, int64_t tilesPerItem) {
   auto items = static_cast<int64_t>(divideCeil(getTiles(), tilesPerItem));
-  Cut cut =
-      cutColumns(units.count, units.steps, units.bytes, target.sharedLimit);
-  int64_t ranges =
-      std::clamp<int64_t>(target.processors / cut.slices, 1, items);
-  // What few_rows.cuh has in shared memory.
-  int64_t sumsBytes = cut.warps * kSumsBytes;
+  constexpr int64_t mostBarrierBytes = 128;
   bool copiesTiles =
       target.copiesStretches && spec.has("bits") && units.bytes % 16 == 0;
+  Cut cut = cutColumns(units.count, units.steps, units.bytes, copiesTiles,
+                       target.sharedLimit - mostBarrierBytes);
+  int64_t ranges =
+      std::clamp<int64_t>(target.processors / cut.slices, 1, items);
+  int64_t sumsBytes = cut.warps * kSumsBytes;
   int64_t stageBytes =
       cut.warps * units.bytes * (copiesTiles ? cut.unitsPerWarp : 1);
-  int64_t barrierBytes = copiesTiles ? 128 : 0;
+  int64_t barrierBytes = copiesTiles ? mostBarrierBytes : 0;
   int64_t stages = std::clamp<int64_t>(
       (target.sharedLimit - sumsBytes - barrierBytes) / stageBytes, 2, 16);
   int64_t rowBlocks = static_cast<int64_t>(divideCeil(maxRows, kFewRows));
