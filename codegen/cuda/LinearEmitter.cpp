@@ -204,6 +204,10 @@ void KernelEmitter::emitLayer() {
 
   Units units = emitWeight();
   int64_t tokens = given.contains("row_tile") ? get("row_tile") : kFewRows;
+  // The addresses of so many results take registers that a wide tile has not.
+  constexpr int64_t mostWideParts = 8, narrowTokens = 32;
+  if (parts > mostWideParts)
+    tokens = std::min(tokens, narrowTokens);
   if (tokens <= kFewRows || isHead) {
     // Tiles that must stay together; the sinks of few_rows.cuh and head.cuh.
     emitFewRows(units, isHead ? 8 : isGated ? 2 : 1);

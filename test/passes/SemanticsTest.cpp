@@ -169,7 +169,7 @@ const PassFile kFiles[] = {
     {"lm-fuse-dequant-linear", "fuse-dequant-linear.mlir", 9},
     {"lm-hoist-last-row", "hoist-last-row.mlir", 5},
     {"lm-fuse-gated-mlp", "fuse-gated-mlp.mlir", 6},
-    {"lm-fuse-projections", "fuse-projections.mlir", 8},
+    {"lm-fuse-projections", "fuse-projections.mlir", 9},
     {"lm-fuse-norm-linear", "fuse-norm-linear.mlir", 5},
     {"lm-fuse-residual", "fuse-residual.mlir", 6},
     {"lm-fuse-delta-inputs", "fuse-delta-inputs.mlir", 4},
