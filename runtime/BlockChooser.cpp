@@ -130,18 +130,16 @@ bool BlockChooser::mayLose(double seconds) const {
 }
 
 uint32_t BlockChooser::choose(uint32_t most, uint32_t wanted) const {
-  // Everything is compared with the round of one row, so that one is measured:
-  // before all others, and once more when it is no longer the first.
-  uint64_t plainRounds = sizes[0].rounds, otherRounds = 0;
+  // Everything is compared with the round of one row, so that one is measured
+  // before all others, and once more, since its first time is not its usual
+  // one.
+  if (sizes[0].rounds < 2)
+    return 1;
   // A time that was only guessed is not relied on much: sizes grow by doubling.
   uint32_t reach = firstDraftRows;
-  for (const Times &times : sizes) {
-    otherRounds += times.rounds;
+  for (const Times &times : sizes)
     if (times.rounds > 0)
       reach = std::max(reach, 2 * times.rows);
-  }
-  if (plainRounds == 0 || (plainRounds == 1 && otherRounds > 3))
-    return 1;
   uint32_t best = 1;
   double plain = expectedSeconds(1);
   double bestRate = 1 / plain;
