@@ -235,6 +235,9 @@ template <typename C, typename Units> struct FewRows {
     // All but what is in the ring.
     waitForCopies<C::copiesTiles ? 0 : C::stages>();
     __syncwarp();
+    // The others have no weights there, but the ring.
+    if (!isWorking())
+      return;
 #pragma unroll
     for (i32 block = 0; block < blocks; ++block) {
       const f32 *from = normWeights() + block * 32 + threadIdx.x % 4 * 8;
