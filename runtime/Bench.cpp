@@ -13,13 +13,6 @@ namespace tandem {
 
 namespace {
 
-/// Lets all tokens pass.
-class NullSink final : public TokenSink {
-public:
-  bool token(uint32_t) override { return true; }
-  bool keepGoing() override { return true; }
-};
-
 /// Hands everything on to another device and measures the programs.
 class TimingDevice final : public Device {
 public:

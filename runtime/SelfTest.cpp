@@ -4,19 +4,9 @@
 
 #include "runtime/Speculator.h"
 
-#include <algorithm>
 #include <cstdio>
 
 namespace tandem {
-
-namespace {
-/// Lets all tokens pass.
-class NullSink final : public TokenSink {
-public:
-  bool token(uint32_t) override { return true; }
-  bool keepGoing() override { return true; }
-};
-} // namespace
 
 std::string SelfTestResult::describe() const {
   char numbers[96];

@@ -49,6 +49,13 @@ public:
   virtual bool keepGoing() = 0;
 };
 
+/// Takes all tokens: for measurements and checks that look at the result alone.
+class NullSink final : public TokenSink {
+public:
+  bool token(uint32_t) override { return true; }
+  bool keepGoing() override { return true; }
+};
+
 struct GenerateOptions {
   /// Most tokens of the answer.
   uint32_t maxNewTokens = 128;

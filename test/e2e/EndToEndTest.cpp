@@ -29,13 +29,6 @@ using Ids = std::vector<uint32_t>;
 
 namespace {
 
-/// Takes all tokens.
-class Listener final : public TokenSink {
-public:
-  bool token(uint32_t) override { return true; }
-  bool keepGoing() override { return true; }
-};
-
 /// A loaded artefact.
 class Pair {
 public:
@@ -69,7 +62,7 @@ public:
     options.maxNewTokens = count;
     options.useDrafter = useDrafter;
     options.ignoreStopTokens = ignoreStopTokens;
-    Listener listener;
+    NullSink listener;
     StatusOr<Generation> result =
         speculator->generate(prompt, options, listener);
     check("generate", result.status());

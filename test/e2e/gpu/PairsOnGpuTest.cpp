@@ -46,13 +46,6 @@ constexpr float kTolerance = 0.04f;
   std::exit(1);
 }
 
-/// Takes all tokens.
-class Listener final : public TokenSink {
-public:
-  bool token(uint32_t) override { return true; }
-  bool keepGoing() override { return true; }
-};
-
 /// A loaded artefact.
 class Pair {
 public:
@@ -91,7 +84,7 @@ public:
     options.maxNewTokens = uint32_t(count);
     options.useDrafter = useDrafter;
     options.ignoreStopTokens = ignoreStopTokens;
-    Listener listener;
+    NullSink listener;
     StatusOr<Generation> result =
         speculator->generate(prompt, options, listener);
     if (!result.isOk())

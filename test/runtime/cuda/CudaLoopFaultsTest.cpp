@@ -18,12 +18,6 @@ protected:
     fakeDriver(/*reset=*/true);
   }
 
-  class NullSink final : public TokenSink {
-  public:
-    bool token(uint32_t) override { return true; }
-    bool keepGoing() override { return true; }
-  };
-
   /// What writing a text with \p machine says; "" when it works.
   static std::string write(CudaMachine &machine) {
     auto speculator = Speculator::create(*machine.artifact, *machine.device);
