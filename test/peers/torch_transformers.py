@@ -49,7 +49,7 @@ class Run:
         self.position = 0
 
     def call(self, step, ids):
-        """The likeliest token behind \\p ids."""
+        """The likeliest token behind ids."""
         import torch
 
         count = ids.shape[1]
@@ -83,7 +83,7 @@ def make_cache(model, mode, length):
 
 
 def capture(run, model, token):
-    """A decoding step of \p run as a CUDA graph, in the form of call(): what it is given is ignored."""
+    """A decoding step of run as a CUDA graph, in the form of call(): what that is given is ignored."""
     import torch
 
     ids = token.clone()
