@@ -78,7 +78,8 @@ static Status checkHeader(std::span<const std::byte> file) {
   return Status();
 }
 
-StatusOr<Artifact> Artifact::view(std::span<const std::byte> file) {
+StatusOr<Artifact> Artifact::view(std::span<const std::byte> file,
+                                  SyntheticWeights weights) {
   assert(reinterpret_cast<uintptr_t>(file.data()) % 64 == 0);
   TANDEM_RETURN_IF_ERROR(checkHeader(file));
   Artifact result;
@@ -103,7 +104,8 @@ StatusOr<Artifact> Artifact::view(std::span<const std::byte> file) {
   if (result.tables->tokenizer())
     TANDEM_RETURN_IF_ERROR(checkTokenizer(*result.tables->tokenizer()));
   result.blobs = file.subspan(header.blob_offset(), header.blob_size());
-  if (result.tables->filled_blob_size() != 0)
+  if (result.tables->filled_blob_size() != 0 &&
+      weights == SyntheticWeights::Make)
     TANDEM_RETURN_IF_ERROR(result.makeWeights());
   return result;
 }
@@ -121,9 +123,10 @@ Status Artifact::makeWeights() {
   return Status();
 }
 
-StatusOr<Artifact> Artifact::open(const std::string &path) {
+StatusOr<Artifact> Artifact::open(const std::string &path,
+                                  SyntheticWeights weights) {
   TANDEM_ASSIGN_OR_RETURN(MappedFile mapping, MappedFile::open(path));
-  TANDEM_ASSIGN_OR_RETURN(Artifact result, view(mapping.bytes()));
+  TANDEM_ASSIGN_OR_RETURN(Artifact result, view(mapping.bytes(), weights));
   result.mapping = std::move(mapping);
   return result;
 }

@@ -21,16 +21,25 @@
 
 namespace tandem {
 
+/// Whether weights that no file holds are made when an artefact is opened,
+/// which takes as long as writing them; blobs of an artefact whose weights are
+/// left must not be asked for.
+enum class SyntheticWeights { Make, Leave };
+
 class Artifact {
 public:
   /// Maps and checks the file \p path: header, hash of everything but the
   /// blobs, structure, every range and every index. Whether this machine can
   /// run it is the device's question. Errors do not contain the path.
-  static StatusOr<Artifact> open(const std::string &path);
+  static StatusOr<Artifact>
+  open(const std::string &path,
+       SyntheticWeights weights = SyntheticWeights::Make);
 
   /// The same for a file that is in memory, at an address that is a multiple
   /// of 64, and outlives the result.
-  static StatusOr<Artifact> view(std::span<const std::byte> file);
+  static StatusOr<Artifact>
+  view(std::span<const std::byte> file,
+       SyntheticWeights weights = SyntheticWeights::Make);
 
   /// Everything small.
   const artifact::Artifact &root() const { return *tables; }

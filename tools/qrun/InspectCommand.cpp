@@ -313,7 +313,9 @@ Status testItself(const Artifact &artifact, const std::string &path,
 } // namespace
 
 Status inspect(const InspectFlags &flags) {
-  auto artifact = Artifact::open(flags.artifact);
+  auto artifact =
+      Artifact::open(flags.artifact, flags.deep ? SyntheticWeights::Make
+                                                : SyntheticWeights::Leave);
   if (!artifact.isOk())
     return inFile(flags.artifact, artifact.status());
   if (flags.deep)

@@ -8,7 +8,7 @@
 namespace tandem::qrun {
 
 Status tokenize(const TokenizeFlags &flags) {
-  auto artifact = Artifact::open(flags.artifact);
+  auto artifact = Artifact::open(flags.artifact, SyntheticWeights::Leave);
   if (!artifact.isOk())
     return inFile(flags.artifact, artifact.status());
   TANDEM_ASSIGN_OR_RETURN(Tokenizer tokenizer,
