@@ -45,6 +45,9 @@ MemoryPlan::MemoryPlan(const ArtifactContents &contents)
     return size ? size.getInt() : 0;
   };
   using plan::PlanDialect;
+  for (const auto &[kind, cache] : caches)
+    if (kind != "key_value")
+      snapshotBytes += cache.bytes;
   stateBytes = sizeOf(PlanDialect::kStateSizeAttrName);
   portBytes = sizeOf(PlanDialect::kPortSizeAttrName);
   arenaBytes = sizeOf(PlanDialect::kArenaSizeAttrName);
@@ -78,4 +81,6 @@ void MemoryPlan::print(raw_ostream &os) const {
   line("code", code.bytes, Twine(code.count) + " kernels");
   line("scratch", scratchBytes, forGpu ? "of all kernels" : "for every thread");
   line("total", getTotal(), forGpu ? "" : "with one thread");
+  if (snapshotBytes > 0)
+    line("snapshot", snapshotBytes, "each, kept by qrun chat and serve");
 }

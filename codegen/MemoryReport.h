@@ -33,6 +33,9 @@ struct MemoryPlan {
   std::map<std::string, Kind> caches;
   /// Sizes of the spaces, in which things are aligned.
   uint64_t stateBytes, portBytes, arenaBytes;
+  /// Of one copy of the caches that cannot go back, of which conversations keep
+  /// some.
+  uint64_t snapshotBytes = 0;
   /// Machine code.
   Kind code;
   /// Bytes for every thread of a processor, or of all kernels of a GPU.

@@ -67,7 +67,7 @@ static std::pair<StringRef, MemRefType> getCacheMemory(Type type, Type element,
       .Case([&](lm::KvCacheType cache) {
         int64_t slots = llvm::alignTo(cache.getSlots(), kTile);
         return std::pair<StringRef, MemRefType>(
-            "key_value",
+            cache.getRing() ? "window" : "key_value",
             MemRefType::get({2, cache.getHeads(), slots, cache.getDim()},
                             cache.getElementType()));
       })

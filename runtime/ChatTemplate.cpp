@@ -200,9 +200,8 @@ static std::string_view roleName(ChatRole role) {
   return "";
 }
 
-StatusOr<std::vector<ChatPiece>>
-ChatTemplate::render(std::span<const ChatMessage> messages,
-                     const ChatOptions &options) const {
+StatusOr<ChatText> ChatTemplate::render(std::span<const ChatMessage> messages,
+                                        const ChatOptions &options) const {
   bool trims = form != Form::Qwen3;
   auto contentOf = [&](const ChatMessage &message) {
     return trims ? trim(message.content) : std::string_view(message.content);
@@ -222,6 +221,7 @@ ChatTemplate::render(std::span<const ChatMessage> messages,
     return invalidArgument("no message is a question of the user");
 
   Writer writer;
+  size_t questionEnd = 0;
   for (size_t index = 0; index < messages.size(); ++index) {
     const ChatMessage &message = messages[index];
     std::string_view content = contentOf(message);
@@ -248,9 +248,11 @@ ChatTemplate::render(std::span<const ChatMessage> messages,
     }
     writer.text(content);
     writer.end();
+    if (index == lastQuestion)
+      questionEnd = writer.pieces.size();
   }
   if (!options.generationPrompt)
-    return std::move(writer.pieces);
+    return ChatText{std::move(writer.pieces), questionEnd};
   writer.begin("assistant");
   if (!options.thinking)
     writer.thought("");
@@ -258,13 +260,14 @@ ChatTemplate::render(std::span<const ChatMessage> messages,
     writer.control("<think>");
     writer.text("\n");
   }
-  return std::move(writer.pieces);
+  return ChatText{std::move(writer.pieces), questionEnd};
 }
 
-StatusOr<std::vector<uint32_t>> encodeChat(const Tokenizer &tokenizer,
-                                           std::span<const ChatPiece> pieces) {
-  std::vector<uint32_t> ids;
-  for (const ChatPiece &piece : pieces) {
+StatusOr<ChatPrompt> encodeChat(const Tokenizer &tokenizer,
+                                const ChatText &text) {
+  ChatPrompt prompt;
+  for (size_t index = 0; index < text.pieces.size(); ++index) {
+    const ChatPiece &piece = text.pieces[index];
     TANDEM_ASSIGN_OR_RETURN(
         std::vector<uint32_t> part,
         tokenizer.encode(piece.text, piece.control ? AddedTokens::Recognize
@@ -272,9 +275,11 @@ StatusOr<std::vector<uint32_t>> encodeChat(const Tokenizer &tokenizer,
     if (piece.control && part.size() != 1)
       return failure(StatusCode::Unsupported, "the tokenizer has no token ",
                      piece.text);
-    ids.insert(ids.end(), part.begin(), part.end());
+    prompt.ids.insert(prompt.ids.end(), part.begin(), part.end());
+    if (index + 1 == text.questionEnd)
+      prompt.questionEnd = prompt.ids.size();
   }
-  return ids;
+  return prompt;
 }
 
 } // namespace tandem

@@ -56,6 +56,22 @@ struct ChatPiece {
   bool control;
 };
 
+/// A rendered conversation.
+struct ChatText {
+  std::vector<ChatPiece> pieces;
+  /// Pieces up to the end of the last question. Once another question follows,
+  /// the text in front of here stays as it is, while answers behind it lose
+  /// their reasoning.
+  size_t questionEnd = 0;
+};
+
+/// A conversation as a prompt.
+struct ChatPrompt {
+  std::vector<uint32_t> ids;
+  /// Tokens up to the end of the last question.
+  size_t questionEnd = 0;
+};
+
 class ChatTemplate {
 public:
   /// The template of an artefact; \p chat is null when it has none. \p name
@@ -73,8 +89,8 @@ public:
   bool thinksByDefault() const { return thinking; }
 
   /// The text of \p messages. Fails when the template forbids them.
-  StatusOr<std::vector<ChatPiece>> render(std::span<const ChatMessage> messages,
-                                          const ChatOptions &options) const;
+  StatusOr<ChatText> render(std::span<const ChatMessage> messages,
+                            const ChatOptions &options) const;
 
   /// Whether the answer behind a rendered prompt begins inside its reasoning.
   bool answerBeginsInReasoning(const ChatOptions &options) const {
@@ -92,10 +108,10 @@ private:
   bool thinking;
 };
 
-/// The tokens of \p pieces: added tokens come from markup only. Fails when the
+/// The tokens of \p text: added tokens come from markup only. Fails when the
 /// tokenizer lacks one of them.
-StatusOr<std::vector<uint32_t>> encodeChat(const Tokenizer &tokenizer,
-                                           std::span<const ChatPiece> pieces);
+StatusOr<ChatPrompt> encodeChat(const Tokenizer &tokenizer,
+                                const ChatText &text);
 
 } // namespace tandem
 

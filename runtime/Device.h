@@ -29,6 +29,22 @@ public:
   /// content.
   virtual Status reset() = 0;
 
+  /// Snapshots that the device can hold (Snapshot.h), numbered from 0.
+  virtual uint32_t snapshots() const { return 0; }
+
+  /// Copies the states that cannot go back into snapshot \p snapshot, behind
+  /// the work given before.
+  virtual Status save(uint32_t snapshot) {
+    return failure(StatusCode::Unsupported, "this device has no snapshots");
+  }
+
+  /// Brings the states that cannot go back to where they were at the save()
+  /// of snapshot \p snapshot, behind the work given before. The key/value rows
+  /// of that time are the caller's affair.
+  virtual Status restore(uint32_t snapshot) {
+    return failure(StatusCode::Unsupported, "this device has no snapshots");
+  }
+
   /// Starts a program behind the work given before. It may still run on
   /// return; read() waits for it.
   virtual Status run(uint32_t program) = 0;

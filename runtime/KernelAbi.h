@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 /** Version of Artifact.fbs, in the file header. */
-#define TANDEM_ARTIFACT_VERSION 4u
+#define TANDEM_ARTIFACT_VERSION 5u
 
 /** Version of this file; every shared object exports it as the int32_t
  * `tandem_kernel_abi`. */

@@ -41,6 +41,10 @@ public:
   /// Runs the program \p index of the loop, which is not negative.
   Status run(int32_t index);
   Status reset() { return device.reset(); }
+  /// As those of Device.
+  uint32_t snapshots() const { return device.snapshots(); }
+  Status save(uint32_t snapshot) { return device.save(snapshot); }
+  Status restore(uint32_t snapshot) { return device.restore(snapshot); }
   /// As Device::roundLoop.
   RoundLoop *roundLoop() { return device.roundLoop(); }
 

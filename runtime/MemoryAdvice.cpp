@@ -27,6 +27,13 @@ std::string describeCaches(const Artifact &artifact) {
   return text + ")";
 }
 
+std::string describeSnapshots(uint32_t count, uint64_t size) {
+  if (count == 0 || size == 0)
+    return "";
+  return concat(count, count == 1 ? " snapshot " : " snapshots ",
+                formatBytes(count * size), ", ");
+}
+
 std::string adviseMemory(const Artifact &artifact, uint64_t excess) {
   // Contexts are multiples of this; less is no conversation.
   constexpr uint64_t step = 256;
@@ -35,8 +42,6 @@ std::string adviseMemory(const Artifact &artifact, uint64_t excess) {
     return "the function is too large for this machine";
   uint64_t context = loop->max_context();
   uint64_t size = cachesByKind(artifact)["key_value"];
-  // A drafter's window does not shrink with the context: where it is a part of
-  // the caches that counts, less context than this is needed.
   uint64_t fitting =
       excess < size
           ? uint64_t(double(size - excess) / double(size) * double(context)) /

@@ -18,6 +18,10 @@ namespace tandem {
 /// delta 96 MiB)"; the kinds are left out where there is one or none.
 std::string describeCaches(const Artifact &artifact);
 
+/// \p count snapshots of \p size bytes each, as "2 snapshots 64 MiB, "; empty
+/// when there are none.
+std::string describeSnapshots(uint32_t count, uint64_t size);
+
 /// What would take at least \p excess bytes off: a shorter context, when the
 /// key/value caches, which grow with it, are that large. Without a loop there
 /// is no context and nothing to advise: a smaller function.

@@ -45,7 +45,8 @@ StatusOr<Speculator> Speculator::create(const Artifact &artifact,
 
 Speculator::Speculator(LoopDriver loopDriver, double draftCost, Now now)
     : driver(std::move(loopDriver)), now(std::move(now)),
-      round(driver.loop().block()), chooser(driver.loop().block(), draftCost) {
+      round(driver.loop().block()), snapshots(driver.snapshots()),
+      chooser(driver.loop().block(), draftCost) {
   laterFeatures.reserve(size_t(driver.loop().chunk()) * driver.featureWidth());
 }
 
@@ -99,28 +100,31 @@ std::span<float> Speculator::rowsOf(std::vector<float> &buffer,
 // The prompt
 //===----------------------------------------------------------------------===//
 
-/// Brings the caches to the longest known beginning of \p prompt.
-Status Speculator::reuseCaches(std::span<const uint32_t> prompt, Text &text) {
+/// Whether the drafter has, or can be given, the rows of all tokens in the
+/// caches.
+bool Speculator::knowsContext(const Text &text) const {
+  if (!text.drafted)
+    return true;
+  size_t rows = contextRows + laterFeatures.size() / driver.featureWidth();
+  return rows == cached.size() ||
+         (pendingFeatures && rows + pending == cached.size());
+}
+
+/// Begins an empty text.
+Status Speculator::startOver() {
+  cached.clear();
+  snapshots.clear();
+  isCurrent = true;
+  pending = 0;
+  contextRows = 0;
+  laterFeatures.clear();
+  TANDEM_RETURN_IF_ERROR(driver.reset());
+  return driver.writeCount(driver.ports().accepted, 0);
+}
+
+/// Goes on behind all tokens in the caches.
+Status Speculator::goOn(Text &text) {
   const LoopPorts &ports = driver.ports();
-  // The last token of the prompt is always computed: it decides the first one
-  // of the answer.
-  bool known = text.options.reusePrefix && !text.options.promptLogprobs &&
-               !cached.empty() && cached.size() < prompt.size() &&
-               std::equal(cached.begin(), cached.end(), prompt.begin());
-  size_t withLater =
-      contextRows +
-      (driver.hasDrafter() ? laterFeatures.size() / driver.featureWidth() : 0);
-  bool contextKnown = !text.drafted || withLater == cached.size() ||
-                      (pendingFeatures && withLater + pending == cached.size());
-  if (!known || !contextKnown) {
-    cached.clear();
-    pending = 0;
-    contextRows = 0;
-    laterFeatures.clear();
-    TANDEM_RETURN_IF_ERROR(driver.reset());
-    return driver.writeCount(ports.accepted, 0);
-  }
-  text.result.reusedTokens = uint32_t(cached.size());
   if (text.drafted)
     TANDEM_RETURN_IF_ERROR(flushFeatures());
   if (text.drafted && contextRows < cached.size()) {
@@ -134,6 +138,63 @@ Status Speculator::reuseCaches(std::span<const uint32_t> prompt, Text &text) {
   }
   // Fewer rows than the last program accepted when the text ended among them.
   return driver.writeCount(ports.accepted, pending);
+}
+
+/// Goes on behind the tokens of a snapshot.
+Status Speculator::goBack(const SnapshotTable::Found &found) {
+  TANDEM_RETURN_IF_ERROR(driver.restore(found.snapshot));
+  cached.resize(found.entry.position);
+  isCurrent = true;
+  pending = 0;
+  pendingFeatures = false;
+  contextRows = found.entry.contextRows;
+  laterFeatures.clear();
+  return driver.writeCount(driver.ports().accepted, 0);
+}
+
+/// Brings the caches to the longest known beginning of \p prompt, and decides
+/// where there will be snapshots.
+Status Speculator::reuseCaches(std::span<const uint32_t> prompt, Text &text) {
+  // Fewer tokens are computed again in the time that one more chunk takes.
+  constexpr size_t worthASnapshot = 32;
+  if (!text.options.reusePrefix || text.options.promptLogprobs)
+    return startOver();
+  auto differs =
+      std::mismatch(cached.begin(), cached.end(), prompt.begin(), prompt.end());
+  // The last token of the prompt is always computed: it decides the first one
+  // of the answer.
+  size_t shared =
+      std::min(size_t(differs.first - cached.begin()), prompt.size() - 1);
+  if (isCurrent && !cached.empty() && cached.size() <= shared &&
+      knowsContext(text)) {
+    TANDEM_RETURN_IF_ERROR(goOn(text));
+  } else {
+    snapshots.dropBehind(shared);
+    auto found = snapshots.find(shared, text.drafted);
+    TANDEM_RETURN_IF_ERROR(found ? goBack(*found) : startOver());
+    // What two texts have in common, a third one may have, too.
+    if (shared >= cached.size() + worthASnapshot)
+      text.snapshotsAt.push_back(shared);
+  }
+  text.result.reusedTokens = uint32_t(cached.size());
+  size_t leavesAt = text.options.leavesAt.value_or(0);
+  if (leavesAt > cached.size() && leavesAt <= prompt.size())
+    text.snapshotsAt.push_back(leavesAt);
+  std::sort(text.snapshotsAt.begin(), text.snapshotsAt.end());
+  if (driver.snapshots() == 0)
+    text.snapshotsAt.clear();
+  return Status();
+}
+
+/// Makes the snapshots that are wanted behind the tokens in the caches, none of
+/// which is pending.
+Status Speculator::takeSnapshots(Text &text) {
+  auto &places = text.snapshotsAt;
+  if (places.empty() || places.front() != cached.size())
+    return Status();
+  while (!places.empty() && places.front() == cached.size())
+    places.erase(places.begin());
+  return driver.save(snapshots.add(cached.size(), contextRows));
 }
 
 /// Writes the log probabilities of the tokens behind each row of a chunk of
@@ -200,7 +261,9 @@ Status Speculator::prefill(std::span<const uint32_t> prompt, Text &text) {
   size_t step = scores ? loop.score_chunk() : loop.chunk();
   while (cached.size() < prompt.size()) {
     size_t first = cached.size();
-    size_t count = std::min(step, prompt.size() - first);
+    size_t border =
+        text.snapshotsAt.empty() ? prompt.size() : text.snapshotsAt.front();
+    size_t count = std::min(step, border - first);
     bool last = first + count == prompt.size();
     if (scores)
       TANDEM_RETURN_IF_ERROR(scoreChunk(prompt, count, text));
@@ -216,6 +279,7 @@ Status Speculator::prefill(std::span<const uint32_t> prompt, Text &text) {
       pending = 0;
       TANDEM_RETURN_IF_ERROR(driver.writeCount(ports.accepted, 0));
     }
+    TANDEM_RETURN_IF_ERROR(takeSnapshots(text));
     if (!last && !text.sink.keepGoing()) {
       text.ended = true;
       text.result.finishReason = FinishReason::Cancelled;
@@ -436,9 +500,10 @@ Status Speculator::stopRounds(Text &text) {
   if (!text.rounds)
     return Status();
   TANDEM_ASSIGN_OR_RETURN(uint32_t surplus, text.rounds->stop());
-  // Rounds behind the end of the text cannot be taken back.
+  // Rounds behind the end of the text cannot be taken back, but overwrote no
+  // row of it.
   if (surplus > 0)
-    cached.clear();
+    isCurrent = false;
   return Status();
 }
 
@@ -542,8 +607,10 @@ StatusOr<Generation> Speculator::generate(std::span<const uint32_t> prompt,
   if (result.isOk() && !stopped.isOk())
     result = stopped;
   // Nobody knows what a program that failed left behind.
-  if (!result.isOk())
+  if (!result.isOk()) {
     cached.clear();
+    snapshots.clear();
+  }
   return result;
 }
 

@@ -18,6 +18,7 @@
 #include "runtime/BlockSampler.h"
 #include "runtime/Logprobs.h"
 #include "runtime/LoopDriver.h"
+#include "runtime/Snapshot.h"
 
 #include <functional>
 #include <optional>
@@ -86,9 +87,14 @@ struct GenerateOptions {
   std::optional<uint32_t> logprobs = std::nullopt;
   /// Wants those of the prompt, too.
   bool promptLogprobs = false;
-  /// Does not compute again what the caches hold: when all tokens in them are
-  /// the beginning of the prompt, the text goes on behind them.
+  /// Does not compute again what the caches hold: the text goes on behind the
+  /// longest beginning of the prompt that they can go back to. That is the
+  /// last text, all of it, or one of its beginnings of which there is a
+  /// snapshot.
   bool reusePrefix = false;
+  /// Tokens of the prompt behind which a later prompt is likely to go another
+  /// way, so that there is to be a snapshot. With `reusePrefix` only.
+  std::optional<uint32_t> leavesAt = std::nullopt;
 };
 
 enum class FinishReason : uint8_t {
@@ -163,6 +169,8 @@ private:
     std::optional<BlockSampler> decider;
     /// Runs the rounds; null when the host does.
     RoundLoop *rounds = nullptr;
+    /// Tokens of the prompt behind which snapshots are made, in order.
+    std::vector<size_t> snapshotsAt = {};
     bool ended = false;
     TokenSink &sink;
   };
@@ -173,6 +181,11 @@ private:
   Status checkOptions(const GenerateOptions &options) const;
   StatusOr<Generation> write(std::span<const uint32_t> prompt, Text &text);
   Status reuseCaches(std::span<const uint32_t> prompt, Text &text);
+  Status goOn(Text &text);
+  Status goBack(const SnapshotTable::Found &found);
+  Status startOver();
+  Status takeSnapshots(Text &text);
+  bool knowsContext(const Text &text) const;
   /// Leaves the first token of the answer in `round`.
   Status prefill(std::span<const uint32_t> prompt, Text &text);
   Status prefillChunk(std::span<const uint32_t> chunk, bool last, Text &text);
@@ -208,6 +221,10 @@ private:
   /// the next program will keep; the drafter knows the first `contextRows`.
   std::vector<uint32_t> cached;
   uint32_t pending = 0;
+  /// Whether the states stand behind `cached`. Where they do not, its rows of
+  /// keys and values are there, and the text can go back to a snapshot.
+  bool isCurrent = true;
+  SnapshotTable snapshots;
   size_t contextRows = 0;
   /// Features of rows behind those, which the drafter did not need yet:
   /// [rows, width], at most a chunk of them.

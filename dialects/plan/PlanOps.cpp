@@ -34,8 +34,10 @@ LogicalResult PortOp::verify() {
 
 LogicalResult StateOp::verify() {
   // (C1)
-  if (getKind() != "key_value" && getKind() != "conv" && getKind() != "delta")
-    return emitOpError("expects kind key_value, conv or delta, but got ")
+  static constexpr StringRef kinds[] = {"key_value", "window", "conv", "delta"};
+  if (!llvm::is_contained(kinds, getKind()))
+    return emitOpError(
+               "expects kind key_value, window, conv or delta, but got ")
            << getKind();
   // (C2)
   return verifyOffset(*this, getOffset());

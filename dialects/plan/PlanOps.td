@@ -47,7 +47,8 @@ def Plan_PortOp : Plan_Op<"port", [HasParent<"::mlir::ModuleOp">]> {
 def Plan_StateOp : Plan_Op<"state", [HasParent<"::mlir::ModuleOp">]> {
   let summary = "A cache that outlives a program.";
   let description = [{
-    Zero before the first prefill; table `State`. `kind` is `key_value`, `conv` or `delta`.
+    Zero before the first prefill; table `State`. `kind` is `key_value`, `window` (a ring of the last
+    keys and values), `conv` or `delta`; all but the first lose what was before when a text goes on.
 
     Example:
 
@@ -57,7 +58,7 @@ def Plan_StateOp : Plan_Op<"state", [HasParent<"::mlir::ModuleOp">]> {
     ```
 
     Constraints:
-    - (C1) kind is one of the three.
+    - (C1) kind is one of the four.
     - (C2) an offset is a multiple of 64 between 0 and 2^48.
   }];
   let arguments = (ins StrAttr:$name, StrAttr:$kind,

@@ -22,6 +22,7 @@ CpuDevice::create(const Artifact &artifact, const CpuOptions &options) {
 
   unsigned threads = options.threads ? options.threads : usableCores();
   std::unique_ptr<CpuDevice> device(new CpuDevice);
+  device->snapshotCount = options.snapshots;
   TANDEM_RETURN_IF_ERROR(device->allocate(artifact, threads));
   TANDEM_RETURN_IF_ERROR(device->loadKernels(artifact));
   TANDEM_ASSIGN_OR_RETURN(device->pool, ThreadPool::create(threads));
@@ -36,16 +37,18 @@ Status CpuDevice::checkMemory(const Artifact &artifact, uint64_t scratchSize,
   uint64_t weights = artifact.header().blob_size();
   // Each is far below 2^63 (Artifact::open), so the sum cannot overflow.
   uint64_t work = root.arena_size() + root.port_size() + scratchSize;
-  uint64_t needed = weights + root.state_size() + work;
+  uint64_t snapshots = snapshotCount * layout->size;
+  uint64_t needed = weights + root.state_size() + snapshots + work;
   uint64_t available = availableMemory();
   if (needed <= available)
     return Status();
-  return failure(
-      StatusCode::OutOfResources, "needs ", formatBytes(needed),
-      " of memory: weights ", formatBytes(weights), ", ",
-      describeCaches(artifact), ", arena ", formatBytes(work), " with ",
-      threads, " threads; ", formatBytes(available),
-      " are available: ", adviseMemory(artifact, needed - available));
+  return failure(StatusCode::OutOfResources, "needs ", formatBytes(needed),
+                 " of memory: weights ", formatBytes(weights), ", ",
+                 describeCaches(artifact), ", ",
+                 describeSnapshots(snapshotCount, layout->size), "arena ",
+                 formatBytes(work), " with ", threads, " threads; ",
+                 formatBytes(available), " are available: ",
+                 adviseMemory(artifact, needed - available));
 }
 
 Status CpuDevice::allocate(const Artifact &artifact, unsigned threads) {
@@ -62,11 +65,14 @@ Status CpuDevice::allocate(const Artifact &artifact, unsigned threads) {
     return failure(StatusCode::OutOfResources, "kernels need ",
                    formatBytes(scratchStride), " of scratch for each of ",
                    threads, " threads");
+  layout.emplace(artifact);
   TANDEM_RETURN_IF_ERROR(checkMemory(artifact, scratchSize, threads));
   TANDEM_ASSIGN_OR_RETURN(arena, PageMemory::create(root.arena_size()));
   TANDEM_ASSIGN_OR_RETURN(states, PageMemory::create(root.state_size()));
   TANDEM_ASSIGN_OR_RETURN(portMemory, PageMemory::create(root.port_size()));
   TANDEM_ASSIGN_OR_RETURN(scratch, PageMemory::create(scratchSize));
+  TANDEM_ASSIGN_OR_RETURN(snapshotMemory,
+                          PageMemory::create(snapshotCount * layout->size));
   return Status();
 }
 
@@ -192,6 +198,28 @@ Status CpuDevice::reset() {
   if (!statesAreZero)
     states.zero();
   statesAreZero = true;
+  return Status();
+}
+
+std::byte *CpuDevice::snapshotData(uint32_t snapshot) const {
+  assert(snapshot < snapshotCount);
+  return snapshotMemory.data() + snapshot * layout->size;
+}
+
+Status CpuDevice::save(uint32_t snapshot) {
+  std::byte *data = snapshotData(snapshot);
+  for (const SnapshotLayout::Range &range : layout->ranges)
+    std::memcpy(data + range.snapshotOffset, states.data() + range.stateOffset,
+                range.size);
+  return Status();
+}
+
+Status CpuDevice::restore(uint32_t snapshot) {
+  const std::byte *data = snapshotData(snapshot);
+  statesAreZero = false;
+  for (const SnapshotLayout::Range &range : layout->ranges)
+    std::memcpy(states.data() + range.stateOffset, data + range.snapshotOffset,
+                range.size);
   return Status();
 }
 

@@ -12,6 +12,7 @@
 #include "runtime/Artifact.h"
 #include "runtime/Device.h"
 #include "runtime/KernelAbi.h"
+#include "runtime/Snapshot.h"
 #include "runtime/cpu/Memory.h"
 #include "runtime/cpu/SharedObject.h"
 #include "runtime/cpu/ThreadPool.h"
@@ -25,6 +26,8 @@ namespace tandem {
 struct CpuOptions {
   /// Threads that run kernels; 0: as many as there are cores to use.
   unsigned threads = 0;
+  /// Snapshots to have room for.
+  uint32_t snapshots = 0;
   /// Told how many bytes of the weights are in memory while they are read.
   std::function<void(uint64_t done, uint64_t total)> progress;
 };
@@ -38,6 +41,9 @@ public:
                                                      const CpuOptions &options);
 
   Status reset() override;
+  uint32_t snapshots() const override { return snapshotCount; }
+  Status save(uint32_t snapshot) override;
+  Status restore(uint32_t snapshot) override;
   Status run(uint32_t program) override;
   StatusOr<std::vector<double>> profile(uint32_t program) override;
   Status write(uint32_t port, std::span<const std::byte> data) override;
@@ -70,6 +76,7 @@ private:
   CpuDevice() = default;
   Status checkMemory(const Artifact &artifact, uint64_t scratch,
                      unsigned threads) const;
+  std::byte *snapshotData(uint32_t snapshot) const;
   Status loadKernels(const Artifact &artifact);
   Status allocate(const Artifact &artifact, unsigned threads);
   void readWeights(const Artifact &artifact, const CpuOptions &options) const;
@@ -84,7 +91,9 @@ private:
   /// By kernel index.
   std::vector<TandemKernel> kernels;
   bool statesAreZero = true;
-  PageMemory arena, states, portMemory, scratch;
+  PageMemory arena, states, portMemory, scratch, snapshotMemory;
+  std::optional<SnapshotLayout> layout;
+  uint32_t snapshotCount = 0;
   /// Bytes of one thread's part of `scratch`.
   uint64_t scratchStride = 0;
   std::vector<PortMemory> ports;

@@ -46,6 +46,7 @@ CudaDevice::create(const Artifact &artifact, const CudaOptions &options) {
                    root.arch()->string_view(), ", not for a GPU");
   std::unique_ptr<CudaDevice> device(new CudaDevice);
   device->tables = &root;
+  device->snapshotCount = options.snapshots;
   TANDEM_ASSIGN_OR_RETURN(device->api, cuda::CudaApi::load());
   const cuda::CudaApi &api = *device->api;
   TANDEM_ASSIGN_OR_RETURN(cuda::CudaContext context,
@@ -95,19 +96,22 @@ Status CudaDevice::checkMemory(const Artifact &artifact) const {
   TANDEM_RETURN_IF_ERROR(context->memory(free, total));
   // The other sizes are far below 2^63 (Artifact::open).
   uint64_t work = root.arena_size() + root.port_size();
+  uint64_t snapshots = snapshotCount * layout->size;
   uint64_t needed = 0;
-  if (__builtin_add_overflow(weightBytes + root.state_size() + work +
-                                 driverReserve,
+  if (__builtin_add_overflow(weightBytes + root.state_size() + snapshots +
+                                 work + driverReserve,
                              scratchBytes, &needed))
     needed = std::numeric_limits<uint64_t>::max();
   if (needed <= free)
     return Status();
   return failure(StatusCode::OutOfResources, "needs ", formatBytes(needed),
                  " of GPU memory: weights ", formatBytes(weightBytes), ", ",
-                 describeCaches(artifact), ", arena ", formatBytes(work),
-                 ", scratch ", formatBytes(scratchBytes), "; ",
-                 formatBytes(free), " of ", formatBytes(total), " are free on ",
-                 name(), ": ", adviseMemory(artifact, needed - free));
+                 describeCaches(artifact), ", ",
+                 describeSnapshots(snapshotCount, layout->size), "arena ",
+                 formatBytes(work), ", scratch ", formatBytes(scratchBytes),
+                 "; ", formatBytes(free), " of ", formatBytes(total),
+                 " are free on ", name(), ": ",
+                 adviseMemory(artifact, needed - free));
 }
 
 Status CudaDevice::allocate(const Artifact &artifact) {
@@ -122,6 +126,7 @@ Status CudaDevice::allocate(const Artifact &artifact) {
   }
   firstWeight = std::min(firstWeight, weightsEnd);
 
+  layout.emplace(artifact);
   TANDEM_RETURN_IF_ERROR(checkMemory(artifact));
   TANDEM_ASSIGN_OR_RETURN(
       weights,
@@ -130,6 +135,9 @@ Status CudaDevice::allocate(const Artifact &artifact) {
       states, cuda::allocateDevice(*api, root.state_size(), "the caches"));
   TANDEM_ASSIGN_OR_RETURN(
       arena, cuda::allocateDevice(*api, root.arena_size(), "the arena"));
+  TANDEM_ASSIGN_OR_RETURN(
+      snapshotMemory, cuda::allocateDevice(*api, snapshotCount * layout->size,
+                                           "the snapshots"));
   uint64_t scratchBytes = scratchSize(root);
   TANDEM_ASSIGN_OR_RETURN(
       scratch, cuda::allocateDevice(*api, scratchBytes, "the scratch"));
@@ -304,6 +312,30 @@ Status CudaDevice::reset() {
   return behindLastProgram(api->status(
       api->memset(states.get(), 0, tables->state_size(), stream.get()),
       "cuMemsetD8Async of the caches"));
+}
+
+Status CudaDevice::save(uint32_t snapshot) {
+  return copyStates(snapshot, /*saves=*/true);
+}
+
+Status CudaDevice::restore(uint32_t snapshot) {
+  return copyStates(snapshot, /*saves=*/false);
+}
+
+Status CudaDevice::copyStates(uint32_t snapshot, bool saves) {
+  assert(snapshot < snapshotCount);
+  TANDEM_RETURN_IF_ERROR(context->makeCurrent());
+  DevicePointer copy = snapshotMemory.get() + snapshot * layout->size;
+  for (const SnapshotLayout::Range &range : layout->ranges) {
+    DevicePointer from = states.get() + range.stateOffset;
+    DevicePointer to = copy + range.snapshotOffset;
+    if (!saves)
+      std::swap(from, to);
+    TANDEM_RETURN_IF_ERROR(behindLastProgram(api->status(
+        api->memcpyDeviceToDevice(to, from, range.size, stream.get()),
+        "cuMemcpyDtoDAsync of a snapshot")));
+  }
+  return Status();
 }
 
 Status CudaDevice::run(uint32_t program) {

@@ -15,6 +15,7 @@
 
 #include "runtime/Artifact.h"
 #include "runtime/Device.h"
+#include "runtime/Snapshot.h"
 #include "runtime/cuda/CudaContext.h"
 #include "runtime/cuda/CudaGraph.h"
 #include "runtime/cuda/CudaLoop.h"
@@ -33,6 +34,8 @@ struct CudaOptions {
   unsigned ordinal = 0;
   /// Whether the device runs the rounds of a text by itself, if it can.
   bool loopOnDevice = true;
+  /// Snapshots to have room for.
+  uint32_t snapshots = 0;
   /// Told how many bytes of the weights are on the device while they go there.
   std::function<void(uint64_t done, uint64_t total)> progress;
 };
@@ -49,6 +52,9 @@ public:
   ~CudaDevice() override;
 
   Status reset() override;
+  uint32_t snapshots() const override { return snapshotCount; }
+  Status save(uint32_t snapshot) override;
+  Status restore(uint32_t snapshot) override;
   Status run(uint32_t program) override;
   Status write(uint32_t port, std::span<const std::byte> data) override;
   Status read(uint32_t port, std::span<std::byte> data) override;
@@ -100,6 +106,7 @@ private:
   CudaDevice() = default;
   Status checkMemory(const Artifact &artifact) const;
   Status allocate(const Artifact &artifact);
+  Status copyStates(uint32_t snapshot, bool saves);
   Status loadKernels(const Artifact &artifact);
   Status loadWeights(const Artifact &artifact, const CudaOptions &options);
   void resolve(const Artifact &artifact);
@@ -124,7 +131,9 @@ private:
   /// The weights' part of the blob section, and where it starts there.
   cuda::DeviceMemory weights;
   uint64_t firstWeight = 0, weightsEnd = 0;
-  cuda::DeviceMemory states, arena, scratch;
+  cuda::DeviceMemory states, arena, scratch, snapshotMemory;
+  std::optional<SnapshotLayout> layout;
+  uint32_t snapshotCount = 0;
   std::optional<cuda::CudaPorts> ports;
   std::optional<cuda::CudaModules> modules;
   /// By kernel index.

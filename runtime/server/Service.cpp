@@ -78,13 +78,14 @@ std::optional<ApiError> Service::encodePrompts(Job &job) const {
     ChatOptions how{.thinking =
                         request.thinking.value_or(chat->thinksByDefault()),
                     .keepReasoning = request.keepReasoning};
-    auto pieces = chat->render(request.messages, how);
-    if (!pieces.isOk())
-      return fieldError("messages", pieces.status().message());
-    auto ids = encodeChat(tokenizer, *pieces);
-    if (!ids.isOk())
-      return inPrompt(ids.status());
-    job.prompts.push_back(std::move(*ids));
+    auto text = chat->render(request.messages, how);
+    if (!text.isOk())
+      return fieldError("messages", text.status().message());
+    auto prompt = encodeChat(tokenizer, *text);
+    if (!prompt.isOk())
+      return inPrompt(prompt.status());
+    job.prompts.push_back(std::move(prompt->ids));
+    job.request.generate.leavesAt = uint32_t(prompt->questionEnd);
     job.beginsInReasoning = chat->answerBeginsInReasoning(how);
   }
   for (const Prompt &prompt : request.prompts) {

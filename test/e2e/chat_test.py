@@ -112,7 +112,11 @@ class InTerminal(unittest.TestCase):
         # The second question stands behind the first one and its answer...
         second = terminal.ask("Hello")
         self.assertNotEqual(second, first)
-        self.assertRegex(terminal.ask("/stats"), r"answer \d+ tokens, [\d.]+ tok")
+        statistics = terminal.ask("/stats")
+        self.assertRegex(statistics, r"answer \d+ tokens, [\d.]+ tok")
+        # The first question is not computed again.
+        known = re.search(r"\((\d+) of them known\)", statistics)
+        self.assertGreater(int(known[1]), 3)
         # ... until all of that is forgotten.
         self.assertIn("forgotten", terminal.ask("/reset"))
         self.assertEqual(terminal.ask("Hello"), first)

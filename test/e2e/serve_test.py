@@ -139,6 +139,48 @@ class OneServer(unittest.TestCase):
         self.assertEqual(cold["usage"][details]["cached_tokens"], 0)
         self.assertGreater(reused["usage"][details]["cached_tokens"], 10)
 
+    def test_chat_turns_reuse_the_last_question(self):
+        def ask(messages, thinking):
+            fields = {
+                "messages": messages,
+                "max_tokens": 40,
+                "temperature": 0,
+                "ignore_eos": True,
+                "chat_template_kwargs": {"enable_thinking": thinking},
+            }
+            status, answer = self.server.post("/v1/chat/completions", fields)
+            self.assertEqual(status, 200)
+            usage = answer["usage"]
+            return (
+                answer["choices"],
+                usage["prompt_tokens"],
+                usage["prompt_tokens_details"]["cached_tokens"],
+            )
+
+        for thinking in (True, False):
+            self.server.complete(prompt="Something else", max_tokens=1)
+            messages, turns, known = [], [], 0
+            for question in ("Where is the ferry?", "And the bell?", "Why?"):
+                messages.append({"role": "user", "content": question})
+                choices, length, cached = ask(messages, thinking)
+                turns.append((list(messages), choices))
+                # All but the few tokens with which an answer begins.
+                self.assertLessEqual(cached, known)
+                self.assertGreaterEqual(cached, max(known - 9, 0))
+                known = length
+                # As clients do, without the thoughts.
+                content = choices[0]["message"]["content"] or "Who knows."
+                messages.append({"role": "assistant", "content": content})
+            for messages, choices in turns:
+                self.server.complete(prompt="Something else", max_tokens=1)
+                again, _, cached = ask(messages, thinking)
+                self.assertEqual(cached, 0)
+                self.assertEqual(again, choices)
+                # Another answer to the same question.
+                again, length, cached = ask(messages, thinking)
+                self.assertGreaterEqual(cached, length - 9)
+                self.assertEqual(again, choices)
+
     def test_errors(self):
         for body, status, word in (
             ("{", 400, "JSON"),

@@ -3,6 +3,7 @@
 #include "runtime/cpu/CpuDevice.h"
 #include "runtime/MemoryAdvice.h"
 #include "test/runtime/FakePair.h"
+#include "test/runtime/SnapshotCase.h"
 #include "test/runtime/TestArtifact.h"
 
 #include <cstring>
@@ -67,13 +68,15 @@ struct Machine {
   std::optional<Artifact> artifact;
   std::unique_ptr<CpuDevice> device;
 
-  explicit Machine(const ArtifactSpec &spec, unsigned threads = 2)
+  explicit Machine(const ArtifactSpec &spec, unsigned threads = 2,
+                   uint32_t snapshots = 0)
       : file(spec.write()) {
     auto opened = Artifact::view(file.bytes());
     EXPECT_TRUE(opened.isOk()) << opened.status().message();
     artifact = std::move(*opened);
     CpuOptions options;
     options.threads = threads;
+    options.snapshots = snapshots;
     auto created = CpuDevice::create(*artifact, options);
     if (created.isOk())
       device = std::move(*created);
@@ -156,6 +159,21 @@ TEST(CpuDevice, StatesOutliveProgramsUntilReset) {
   EXPECT_EQ(machine.read<int32_t>("calls", 1)[0], 3);
   machine.run("calls");
   EXPECT_EQ(machine.read<int32_t>("calls", 1)[0], 1);
+}
+
+TEST(CpuDevice, SnapshotsAreOfWhatCannotGoBack) {
+  Machine machine(withStates(kernelSpec()), 2, /*snapshots=*/2);
+  ASSERT_TRUE(machine.device) << machine.problem;
+  expectSnapshots(machine);
+}
+
+TEST(CpuDevice, SnapshotsNeedMemory) {
+  ArtifactSpec spec = kernelSpec();
+  spec.stateSize = uint64_t(100) << 40;
+  spec.states.push_back({"large", uint64_t(50) << 40, {}, "delta"});
+  std::string problem = Machine(spec, 2, /*snapshots=*/2).problem;
+  EXPECT_NE(problem.find(", 2 snapshots 102400 GiB, arena "), problem.npos)
+      << problem;
 }
 
 TEST(CpuDevice, EveryThreadHasScratchOfItsOwn) {

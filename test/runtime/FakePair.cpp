@@ -77,7 +77,7 @@ FakePair::FakePair(const FakeOptions &options, Target target, Drafter drafter)
     : loop(options.loop), hasDrafter(options.drafter),
       target(std::move(target)), drafter(std::move(drafter)),
       targetLogits(options.targetLogits), drafterLogits(options.drafterLogits),
-      file(specOf(options).write()) {
+      file(specOf(options).write()), saved(options.snapshots) {
   auto artifact = Artifact::view(file.bytes());
   EXPECT_TRUE(artifact.isOk()) << artifact.status().message();
   opened = std::move(*artifact);
@@ -90,6 +90,37 @@ Status FakePair::reset() {
   cached.clear();
   pending.clear();
   contextTokens.clear();
+  targetRows.clear();
+  contextRows.clear();
+  return Status();
+}
+
+/// Puts the keys and values of \p token where those of another one may be.
+void FakePair::writeRow(Tokens &rows, size_t position, uint32_t token) {
+  rows.resize(std::max(rows.size(), position + 1), ~0u);
+  rows[position] = token;
+}
+
+Status FakePair::save(uint32_t snapshot) {
+  // What is pending is in no state that a snapshot has.
+  EXPECT_EQ(count("accepted"), 0);
+  saved[snapshot] = {cached, contextTokens};
+  saves.push_back(cached.size());
+  return Status();
+}
+
+/// The states, and of the caches that can go back what is left.
+Status FakePair::restore(uint32_t snapshot) {
+  auto rowsFor = [](const Tokens &tokens, const Tokens &rows) {
+    EXPECT_GE(rows.size(), tokens.size());
+    EXPECT_TRUE(std::equal(tokens.begin(), tokens.end(), rows.begin()))
+        << "rows behind a snapshot were overwritten in front of it";
+    return tokens;
+  };
+  cached = rowsFor(saved[snapshot].cached, targetRows);
+  contextTokens = rowsFor(saved[snapshot].contextTokens, contextRows);
+  pending.clear();
+  restores.push_back(cached.size());
   return Status();
 }
 
@@ -148,6 +179,8 @@ void FakePair::foldPending() {
   int32_t accepted = count("accepted");
   ASSERT_GE(accepted, 0);
   ASSERT_LE(size_t(accepted), pending.size());
+  for (size_t row = 0; row < pending.size(); ++row)
+    writeRow(targetRows, cached.size() + row, pending[row]);
   cached.insert(cached.end(), pending.begin(), pending.begin() + accepted);
   pending.clear();
   ASSERT_EQ(size_t(count("start")), cached.size());
@@ -158,6 +191,7 @@ void FakePair::prefill() {
   auto rows = ints("chunk").first(size_t(count("chunk_count")));
   for (size_t row = 0; row < rows.size(); ++row) {
     cached.push_back(uint32_t(rows[row]));
+    writeRow(targetRows, cached.size() - 1, cached.back());
     if (hasDrafter)
       floats("chunk_features")[row * width] = float(rows[row]);
   }
@@ -169,14 +203,19 @@ void FakePair::prefill() {
 void FakePair::context() {
   ASSERT_EQ(size_t(count("start")), contextTokens.size());
   for (size_t row = 0; row < size_t(count("chunk_count")); ++row)
-    contextTokens.push_back(uint32_t(floats("chunk_features")[row * width]));
+    addContext(floats("chunk_features")[row * width]);
+}
+
+void FakePair::addContext(float feature) {
+  contextTokens.push_back(uint32_t(feature));
+  writeRow(contextRows, contextTokens.size() - 1, contextTokens.back());
 }
 
 void FakePair::draft(bool withLogits) {
   size_t accepted = size_t(count("accepted"));
   ASSERT_EQ(contextTokens.size(), size_t(count("context_start")));
   for (size_t row = 0; row < accepted; ++row)
-    contextTokens.push_back(uint32_t(floats("features")[row * width]));
+    addContext(floats("features")[row * width]);
   // The drafter knows exactly what the target has seen.
   Tokens seen = cached;
   seen.insert(seen.end(), pending.begin(), pending.begin() + accepted);
@@ -264,6 +303,7 @@ void FakePair::score() {
   foldPending();
   for (size_t row = 0; row < size_t(count("score_count")); ++row) {
     cached.push_back(uint32_t(ints("score_tokens")[row]));
+    writeRow(targetRows, cached.size() - 1, cached.back());
     writeLogits("score_logits", row, cached);
     if (hasDrafter)
       floats("score_features")[row * width] = float(cached.back());

@@ -46,6 +46,7 @@ struct FakeOptions {
   std::optional<TokenizerSpec> tokenizer = std::nullopt;
   /// Caches that the file speaks of; no program here has any.
   std::vector<StateSpec> states = {};
+  uint32_t snapshots = 0;
 };
 
 /// What a target says whose logits are \p logits.
@@ -58,12 +59,17 @@ public:
   const Artifact &artifact() const { return *opened; }
 
   Status reset() override;
+  uint32_t snapshots() const override { return uint32_t(saved.size()); }
+  Status save(uint32_t snapshot) override;
+  Status restore(uint32_t snapshot) override;
   Status run(uint32_t program) override;
   Status write(uint32_t port, std::span<const std::byte> data) override;
   Status read(uint32_t port, std::span<std::byte> data) override;
 
   /// Tokens in the target's caches for good.
   const Tokens &history() const { return cached; }
+  /// Sizes of `history()` at every save and restore.
+  std::vector<size_t> saves, restores;
   /// How often each program ran.
   std::map<std::string, unsigned> runs;
   /// Seconds that have passed here, and what adds to them: a run of a program,
@@ -79,9 +85,16 @@ private:
   std::span<float> floats(std::string_view port);
   int32_t &count(std::string_view port) { return ints(port)[0]; }
 
+  /// The states that cannot go back: what they were made of.
+  struct Snapshot {
+    Tokens cached, contextTokens;
+  };
+
   void foldPending();
+  void writeRow(Tokens &rows, size_t position, uint32_t token);
   void prefill();
   void context();
+  void addContext(float feature);
   void draft(bool withLogits);
   void verify(bool withLogits);
   void accept();
@@ -103,6 +116,9 @@ private:
   Tokens pending;
   /// Tokens whose features the drafter has.
   Tokens contextTokens;
+  /// Whose keys and values lie in the rows of the two caches that can go back.
+  Tokens targetRows, contextRows;
+  std::vector<Snapshot> saved;
 };
 
 } // namespace tandem::test

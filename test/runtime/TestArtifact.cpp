@@ -110,7 +110,7 @@ private:
       uint64_t offset = state.offset.value_or(size);
       size = roundUp(offset + state.size, 64);
       result.push_back(artifact::CreateStateDirect(
-          builder, state.name.c_str(), "key_value", offset, state.size));
+          builder, state.name.c_str(), state.kind.c_str(), offset, state.size));
     }
     return builder.CreateVector(result);
   }

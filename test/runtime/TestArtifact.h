@@ -52,6 +52,7 @@ struct StateSpec {
   std::string name;
   uint64_t size;
   std::optional<uint64_t> offset = {};
+  std::string kind = "key_value";
 };
 
 /// How to make a weight.

@@ -110,7 +110,8 @@ static json::Object toJson(const MemoryPlan &plan) {
       {"code", kind(plan.code)},
       {plan.forGpu ? "scratch_bytes" : "scratch_bytes_per_thread",
        int64_t(plan.scratchBytes)},
-      {"total_bytes", int64_t(plan.getTotal())}};
+      {"total_bytes", int64_t(plan.getTotal())},
+      {"snapshot_bytes", int64_t(plan.snapshotBytes)}};
 }
 
 void qcompile::printReport(const codegen::ArtifactContents &contents,

@@ -100,15 +100,14 @@ bool Conversation::obey(const std::string &line) {
 Status Conversation::answer(const std::string &question) {
   messages.push_back({ChatRole::User, question});
   ChatOptions how{.thinking = thinking};
-  TANDEM_ASSIGN_OR_RETURN(std::vector<ChatPiece> pieces,
-                          chat.render(messages, how));
-  TANDEM_ASSIGN_OR_RETURN(std::vector<uint32_t> prompt,
-                          encodeChat(tokenizer, pieces));
+  TANDEM_ASSIGN_OR_RETURN(ChatText text, chat.render(messages, how));
+  TANDEM_ASSIGN_OR_RETURN(ChatPrompt prompt, encodeChat(tokenizer, text));
+  options.leavesAt = uint32_t(prompt.questionEnd);
   catchInterrupts();
   AnswerPrinter printer(tokenizer, flags.answer.stops,
                         chat.answerBeginsInReasoning(how), /*print=*/true);
   StatusOr<Generation> generation =
-      speculator.generate(prompt, options, printer);
+      speculator.generate(prompt.ids, options, printer);
   if (!generation.isOk())
     return generation.status();
   printer.finish();
@@ -119,7 +118,7 @@ Status Conversation::answer(const std::string &question) {
   // An answer that was stopped is what was said.
   messages.push_back(
       {ChatRole::Assistant, printer.content(), printer.reasoning()});
-  promptTokens = prompt.size();
+  promptTokens = prompt.ids.size();
   last = std::move(*generation);
   return Status();
 }
@@ -155,7 +154,7 @@ StatusOr<int> Conversation::run() {
 }
 
 StatusOr<int> converse(const ChatCommandFlags &flags) {
-  TANDEM_ASSIGN_OR_RETURN(Session session, load(flags));
+  TANDEM_ASSIGN_OR_RETURN(Session session, load(flags, conversationSnapshots));
   auto speculator = Speculator::create(session.artifact, session.device());
   if (!speculator.isOk())
     return inFile(flags.artifact, speculator.status());

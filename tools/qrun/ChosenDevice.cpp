@@ -33,29 +33,30 @@ Status checkDeviceName(const std::string &name) {
                          "': expected cpu or cuda:N, as cuda:0");
 }
 
-StatusOr<ChosenDevice>
-chooseDevice(const Artifact &artifact, const std::string &name,
-             unsigned threads,
-             const std::function<void(uint64_t, uint64_t)> &progress) {
+StatusOr<ChosenDevice> chooseDevice(const Artifact &artifact,
+                                    const std::string &name,
+                                    const DeviceOptions &options) {
   TANDEM_RETURN_IF_ERROR(checkDeviceName(name));
   bool onCpu = name.empty() ? artifact.root().cpu() != nullptr : name == "cpu";
   if (onCpu) {
-    CpuOptions options;
-    options.threads = threads;
-    options.progress = progress;
+    CpuOptions cpuOptions;
+    cpuOptions.threads = options.threads;
+    cpuOptions.snapshots = options.snapshots;
+    cpuOptions.progress = options.progress;
     TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<CpuDevice> device,
-                            CpuDevice::create(artifact, options));
+                            CpuDevice::create(artifact, cpuOptions));
     unsigned count = device->threads();
     return ChosenDevice{
         std::move(device), concat(count, count == 1 ? " thread" : " threads"),
         "rounds on the host",
         [count](uint64_t size) { return measureReadBandwidth(count, size); }};
   }
-  CudaOptions options;
-  options.ordinal = cudaOrdinal(name).value_or(0);
-  options.progress = progress;
+  CudaOptions cudaOptions;
+  cudaOptions.ordinal = cudaOrdinal(name).value_or(0);
+  cudaOptions.snapshots = options.snapshots;
+  cudaOptions.progress = options.progress;
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device,
-                          CudaDevice::create(artifact, options));
+                          CudaDevice::create(artifact, cudaOptions));
   CudaDevice *gpu = device.get();
   std::string rounds =
       gpu->roundLoop() ? "rounds on the device" : "rounds on the host";

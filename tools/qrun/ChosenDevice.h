@@ -24,14 +24,21 @@ struct ChosenDevice {
   std::function<StatusOr<double>(uint64_t size)> measureBandwidth;
 };
 
+/// What a device of any kind is made with.
+struct DeviceOptions {
+  /// Of a CPU; 0: all cores.
+  unsigned threads = 0;
+  /// Snapshots to have room for.
+  uint32_t snapshots = 0;
+  /// Told, if set, how many bytes of the weights are there.
+  std::function<void(uint64_t, uint64_t)> progress = nullptr;
+};
+
 /// Loads \p artifact onto the device called \p name: `cpu`, `cuda:N`, `cuda`
-/// for `cuda:0`, or nothing for what the artefact was compiled for. \p threads
-/// is for a CPU, 0 for all cores. \p progress, if any, is told how many bytes
-/// of the weights are there.
-StatusOr<ChosenDevice>
-chooseDevice(const Artifact &artifact, const std::string &name,
-             unsigned threads,
-             const std::function<void(uint64_t, uint64_t)> &progress);
+/// for `cuda:0`, or nothing for what the artefact was compiled for.
+StatusOr<ChosenDevice> chooseDevice(const Artifact &artifact,
+                                    const std::string &name,
+                                    const DeviceOptions &options);
 
 /// Whether \p name is one that chooseDevice() knows; the message lists them.
 Status checkDeviceName(const std::string &name);

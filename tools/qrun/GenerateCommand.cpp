@@ -81,14 +81,14 @@ static void printSummary(const Generation &generation, const Session &session) {
 static StatusOr<std::vector<uint32_t>>
 encodeMessage(const GenerateFlags &flags, const ChatTemplate &chat,
               const ChatOptions &how, const Tokenizer &tokenizer) {
-  TANDEM_ASSIGN_OR_RETURN(std::string text, readPromptText(flags.prompt));
+  TANDEM_ASSIGN_OR_RETURN(std::string question, readPromptText(flags.prompt));
   std::vector<ChatMessage> messages;
   if (flags.chat.system)
     messages.push_back({ChatRole::System, *flags.chat.system});
-  messages.push_back({ChatRole::User, std::move(text)});
-  TANDEM_ASSIGN_OR_RETURN(std::vector<ChatPiece> pieces,
-                          chat.render(messages, how));
-  return encodeChat(tokenizer, pieces);
+  messages.push_back({ChatRole::User, std::move(question)});
+  TANDEM_ASSIGN_OR_RETURN(ChatText text, chat.render(messages, how));
+  TANDEM_ASSIGN_OR_RETURN(ChatPrompt prompt, encodeChat(tokenizer, text));
+  return std::move(prompt.ids);
 }
 
 StatusOr<int> generate(const GenerateFlags &flags) {

@@ -5,6 +5,7 @@
 #include "runtime/ChatTemplate.h"
 #include "runtime/SamplingDefaults.h"
 #include "runtime/SelfTest.h"
+#include "runtime/Snapshot.h"
 #include "runtime/WeightTraffic.h"
 #include "runtime/cpu/Memory.h"
 #include "runtime/cuda/CudaImage.h"
@@ -43,9 +44,12 @@ Json memoryOf(const Artifact &artifact) {
   std::map<std::string, uint64_t> caches;
   for (const artifact::State *state : *root.states())
     caches[state->kind()->str()] += state->size();
-  return {{"weights", weights},          {"code", code},
-          {"caches", root.state_size()}, {"caches_by_kind", caches},
-          {"arena", root.arena_size()},  {"ports", root.port_size()}};
+  Json memory = {{"weights", weights},          {"code", code},
+                 {"caches", root.state_size()}, {"caches_by_kind", caches},
+                 {"arena", root.arena_size()},  {"ports", root.port_size()}};
+  if (root.loop())
+    memory["snapshots"] = conversationSnapshots * SnapshotLayout(artifact).size;
+  return memory;
 }
 
 /// The code images. Those for a GPU say themselves what they need.
@@ -276,6 +280,9 @@ void printText(const Json &object) {
   for (const char *part : {"weights", "code", "caches", "arena", "ports"})
     std::printf("  %-11s %10s%s\n", part, bytesOf(memory[part]).c_str(),
                 part == std::string_view("caches") ? kinds.c_str() : "");
+  if (memory.contains("snapshots"))
+    std::printf("  %-11s %10s  %u of them, in chat and serve\n", "snapshots",
+                bytesOf(memory["snapshots"]).c_str(), conversationSnapshots);
 
   std::printf("\nprograms\n");
   for (const Json &program : object["programs"]) {
@@ -294,8 +301,7 @@ Status testItself(const Artifact &artifact, const std::string &path,
                   Json &object) {
   if (!artifact.root().self_test())
     return Status();
-  StatusOr<ChosenDevice> device =
-      chooseDevice(artifact, /*device=*/"", /*threads=*/0, /*progress=*/{});
+  StatusOr<ChosenDevice> device = chooseDevice(artifact, /*device=*/"", {});
   if (!device.isOk()) {
     object["self_test"]["result"] = "not run: " + device.status().message();
     return Status();

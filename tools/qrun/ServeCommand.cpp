@@ -305,7 +305,7 @@ private:
 
 Status serve(const ServeFlags &flags) {
   SignalThread signals;
-  TANDEM_ASSIGN_OR_RETURN(Session session, load(flags));
+  TANDEM_ASSIGN_OR_RETURN(Session session, load(flags, conversationSnapshots));
   server::ServiceOptions options;
   options.modelName = modelName(flags);
   options.queue = flags.queue;

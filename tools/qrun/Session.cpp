@@ -29,7 +29,7 @@ static void showProgress(uint64_t done, uint64_t total) {
   std::fflush(stderr);
 }
 
-StatusOr<Session> load(const DeviceFlags &flags) {
+StatusOr<Session> load(const DeviceFlags &flags, uint32_t snapshots) {
   auto begin = std::chrono::steady_clock::now();
   TANDEM_RETURN_IF_ERROR(checkDeviceName(flags.device));
   StatusOr<Artifact> artifact = Artifact::open(flags.artifact);
@@ -40,8 +40,9 @@ StatusOr<Session> load(const DeviceFlags &flags) {
   std::function<void(uint64_t, uint64_t)> progress;
   if (isatty(STDERR_FILENO))
     progress = showProgress;
-  StatusOr<ChosenDevice> device =
-      chooseDevice(*artifact, flags.device, flags.threads, progress);
+  StatusOr<ChosenDevice> device = chooseDevice(
+      *artifact, flags.device,
+      {.threads = flags.threads, .snapshots = snapshots, .progress = progress});
   if (!device.isOk())
     return inFile(flags.artifact, device.status());
   std::chrono::duration<double> seconds =

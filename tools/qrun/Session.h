@@ -49,9 +49,9 @@ struct Session {
   Device &device() const { return *machine.device; }
 };
 
-/// Opens and loads what \p flags say. On a terminal, tells how far it is.
-/// Messages of errors have the path in front.
-StatusOr<Session> load(const DeviceFlags &flags);
+/// Opens and loads what \p flags say, with room for \p snapshots snapshots. On
+/// a terminal, tells how far it is. Messages of errors have the path in front.
+StatusOr<Session> load(const DeviceFlags &flags, uint32_t snapshots = 0);
 
 /// The tokenizer of \p artifact, which lies in the file \p path.
 StatusOr<Tokenizer> makeTokenizer(const Artifact &artifact,

@@ -205,7 +205,7 @@ module attributes {plan.size = 64} {}
 // -----
 
 // @state_kind
-// expected-error @below {{expects kind key_value, conv or delta, but got other}}
+// expected-error @below {{expects kind key_value, window, conv or delta, but got other}}
 %s = plan.state "s" kind "other" : memref<8xf32>
 
 // -----

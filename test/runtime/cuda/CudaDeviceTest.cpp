@@ -173,6 +173,12 @@ TEST_F(CudaDeviceTest, TooMuchMemoryIsRefusedBeforeItIsAllocated) {
             "1.0 GiB, scratch 512 MiB; 100 MiB of 24.0 GiB are free on Fake "
             "GPU: the function is too large for this machine");
   EXPECT_EQ(fake->calls["cuMemAlloc_v2"], 0u);
+  spec.states[0] = {"state", uint64_t(1) << 30, {}, "delta"};
+  CudaOptions options;
+  options.snapshots = 2;
+  problem = CudaMachine(spec, options).problem;
+  EXPECT_NE(problem.find(", 2 snapshots 2.0 GiB, arena 1.0 GiB"), problem.npos)
+      << problem;
   // A sum that does not fit into 64 bits.
   spec.kernels.resize(5, {.symbol = "count_calls"});
   for (KernelSpec &kernel : spec.kernels)

@@ -47,6 +47,7 @@ struct Pair {
   static CudaOptions optionsFor(bool onDevice) {
     CudaOptions options;
     options.loopOnDevice = onDevice;
+    options.snapshots = 2;
     return options;
   }
 
@@ -154,4 +155,45 @@ TEST(CudaLoop, TheSinkCanEndAndCancelTheText) {
   EXPECT_LT(result.ids.size(), 60u);
   // The next text knows nothing of it.
   EXPECT_EQ(pair.write(prompt, 30).ids, expectedTokens(30));
+}
+
+TEST(CudaLoop, TextsGoBackToSnapshots) {
+  // Counts the chunks of the text in a state that cannot go back.
+  ArtifactSpec spec = pairSpec();
+  spec.ports.push_back({"chunks"});
+  spec.states = {{"count", 4, {}, "delta"}};
+  spec.kernels.push_back({.symbol = "count_calls"});
+  spec.programs[0].launches.push_back(
+      {.kernel = 5,
+       .operands = {Operand(0, 0, artifact::Space::state),
+                    Operand(0, uint32_t(spec.ports.size()) - 1,
+                            artifact::Space::port)}});
+  for (bool onDevice : {true, false}) {
+    Pair pair(onDevice, spec);
+    ASSERT_TRUE(pair.speculator) << pair.machine.problem;
+    auto write = [&](const std::vector<uint32_t> &text, uint32_t reused,
+                     int32_t chunks) {
+      GenerateOptions options;
+      options.maxNewTokens = 3000;
+      options.reusePrefix = true;
+      options.leavesAt = 9;
+      // The device has run further than the text when that ends.
+      Collector ending;
+      ending.most = 20;
+      Generation result = pair.write(text, options, ending);
+      EXPECT_EQ(result.reusedTokens, reused);
+      EXPECT_EQ(pair.machine.read<int32_t>("chunks", 1)[0], chunks);
+      return result.ids;
+    };
+    // Chunks of 8: up to 8, 9 and 10 tokens.
+    EXPECT_EQ(write(prompt, 0, 3), expectedTokens(20));
+    std::vector<uint32_t> other(prompt.begin(), prompt.end() - 1);
+    other.insert(other.end(), {1, 2, 3, 4, 5, 6, 7, 8, 9});
+    std::vector<uint32_t> answer = write(other, 9, 4);
+    EXPECT_EQ(write(prompt, 9, 3), expectedTokens(20));
+    EXPECT_EQ(write(other, 9, 4), answer);
+    // From nothing, with another text in between.
+    EXPECT_EQ(write({1}, 0, 1).size(), 20u);
+    EXPECT_EQ(write(other, 0, 4), answer);
+  }
 }

@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "test/runtime/SnapshotCase.h"
 #include "test/runtime/cuda/CudaMachine.h"
 #include "test/runtime/cuda/TestPtx.h"
 
@@ -39,6 +40,14 @@ TEST(CudaPrograms, StatesOutliveProgramsUntilReset) {
   EXPECT_EQ(machine.read<int32_t>("calls", 1)[0], 3);
   machine.run("calls");
   EXPECT_EQ(machine.read<int32_t>("calls", 1)[0], 1);
+}
+
+TEST(CudaPrograms, SnapshotsAreOfWhatCannotGoBack) {
+  CudaOptions options;
+  options.snapshots = 2;
+  CudaMachine machine(withStates(programsSpec()), options);
+  ASSERT_TRUE(machine.device) << machine.problem;
+  expectSnapshots(machine);
 }
 
 TEST(CudaPrograms, ScratchIsZeroAtFirstAndKept) {
