@@ -6,11 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/Artifact.h"
-#include "runtime/Score.h"
-#include "runtime/Speculator.h"
 #include "runtime/cpu/CpuDevice.h"
+#include "test/ChatTurns.h"
 #include "test/Golden.h"
+#include "test/LoadedPair.h"
 
 #include "gtest/gtest.h"
 
@@ -25,27 +24,16 @@ using testing::TestParamInfo;
 using testing::TestWithParam;
 using testing::Values;
 
-using Ids = std::vector<uint32_t>;
-
 namespace {
 
-/// A loaded artefact.
-class Pair {
+/// A pair that CMakeLists.txt compiles.
+class Pair : public LoadedPair {
 public:
-  explicit Pair(const std::string &name, unsigned threads = 0) {
-    std::string path = std::string(TANDEM_PAIRS "/") + name + ".tandem";
-    StatusOr<Artifact> opened = Artifact::open(path);
-    check(path, opened.status());
-    artifact = std::make_unique<Artifact>(std::move(*opened));
-    CpuOptions options;
-    options.threads = threads;
-    auto created = CpuDevice::create(*artifact, options);
-    check(path, created.status());
-    device = std::move(*created);
-    auto made = Speculator::create(*artifact, *device);
-    check(path, made.status());
-    speculator.emplace(std::move(*made));
-  }
+  explicit Pair(const std::string &name, unsigned threads = 0)
+      : LoadedPair(std::string(TANDEM_PAIRS "/") + name + ".tandem",
+                   [threads](const Artifact &artifact) {
+                     return makeDevice(artifact, threads);
+                   }) {}
 
   /// The pair called \p name, loaded once.
   static Pair &get(const std::string &name) {
@@ -56,43 +44,16 @@ public:
     return found->second;
   }
 
-  Generation generate(const Ids &prompt, uint32_t count, bool useDrafter,
-                      bool ignoreStopTokens = true) {
-    GenerateOptions options;
-    options.maxNewTokens = count;
-    options.useDrafter = useDrafter;
-    options.ignoreStopTokens = ignoreStopTokens;
-    NullSink listener;
-    StatusOr<Generation> result =
-        speculator->generate(prompt, options, listener);
-    check("generate", result.status());
-    return std::move(*result);
-  }
-
-  /// The scores of \p ids, and all logits in \p logits.
-  Scores score(const Ids &ids, std::vector<float> &logits) {
-    logits.clear();
-    StatusOr<Scores> scores = tandem::score(
-        *artifact, *device, ids, [&](std::span<const float> rows) {
-          logits.insert(logits.end(), rows.begin(), rows.end());
-          return Status();
-        });
-    check("score", scores.status());
-    return std::move(*scores);
-  }
-
 private:
-  /// Nothing works without an artefact.
-  static void check(const std::string &what, const Status &status) {
-    if (status.isOk())
-      return;
-    std::fprintf(stderr, "%s: %s\n", what.c_str(), status.message().c_str());
-    std::exit(1);
+  static StatusOr<std::unique_ptr<Device>> makeDevice(const Artifact &artifact,
+                                                      unsigned threads) {
+    CpuOptions options;
+    options.threads = threads;
+    options.snapshots = conversationSnapshots;
+    TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<CpuDevice> device,
+                            CpuDevice::create(artifact, options));
+    return StatusOr<std::unique_ptr<Device>>(std::move(device));
   }
-
-  std::unique_ptr<Artifact> artifact;
-  std::unique_ptr<CpuDevice> device;
-  std::optional<Speculator> speculator;
 };
 
 const Golden &getGolden(const std::string &name) {
@@ -103,10 +64,6 @@ const Golden &getGolden(const std::string &name) {
         goldens.emplace(name, Golden(TANDEM_SOURCE_DIR "/test/Inputs/" + name))
             .first;
   return found->second;
-}
-
-Ids firstOf(const Ids &ids, size_t count) {
-  return Ids(ids.begin(), ids.begin() + std::min(count, ids.size()));
 }
 
 /// A name that gtest can print.
@@ -336,6 +293,49 @@ TEST_P(LosslessTest, DrafterChangesNothing) {
     EXPECT_EQ(Pair::get(GetParam()).generate(prompt, 48, true).ids, plain);
     EXPECT_EQ(Pair::get(GetParam()).generate(prompt, 48, false).ids, plain);
   }
+}
+
+/// Chat turns over drafters with and without rings.
+class TurnsTest : public TestWithParam<const char *> {};
+
+INSTANTIATE_TEST_SUITE_P(Pairs, TurnsTest,
+                         Values("tiny", "tiny-block-1", "tiny-block-5",
+                                "tiny-full"),
+                         [](const TestParamInfo<const char *> &info) {
+                           return toTestName(info.param);
+                         });
+
+TEST_P(TurnsTest, GoOnBehindTheLastQuestion) {
+  const Golden &golden = getGolden("tiny");
+  Pair warm(GetParam());
+  std::vector<Ids> questions;
+  for (size_t i : {0, 3, 6, 1})
+    questions.push_back(firstOf(golden.prompts()[i].ids, 90));
+  for (bool useDrafter : {true, false}) {
+    GenerateOptions options;
+    // More tokens than the window of the drafter has: its ring is overwritten.
+    options.maxNewTokens = 100;
+    options.ignoreStopTokens = true;
+    options.useDrafter = useDrafter;
+    expectSameTurns(warm, Pair::get(GetParam()), questions, options);
+  }
+}
+
+TEST(DemoTurnsTest, GoOnBehindTheLastQuestion) {
+  std::vector<Ids> questions;
+  for (size_t i : {0, 3, 5})
+    questions.push_back(getGolden("demo").prompts()[i].ids);
+  Pair warm("demo");
+  GenerateOptions options;
+  options.maxNewTokens = 48;
+  options.ignoreStopTokens = true;
+  expectSameTurns(warm, Pair::get("demo"), questions, options);
+  // As the server and the chat write, and further than the window reaches.
+  questions.pop_back();
+  options.chooseRows = true;
+  options.maxNewTokens = 280;
+  options.sampling.emplace().seed = 3;
+  expectSameTurns(warm, Pair::get("demo"), questions, options);
 }
 
 TEST(LosslessBf16Test, DrafterChangesNothing) {

@@ -9,14 +9,13 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/Artifact.h"
-#include "runtime/Score.h"
-#include "runtime/Speculator.h"
 #include "runtime/cuda/CudaApi.h"
 #include "runtime/cuda/CudaContext.h"
 #include "runtime/cuda/CudaDevice.h"
 #include "runtime/cuda/CudaHandle.h"
+#include "test/ChatTurns.h"
 #include "test/Golden.h"
+#include "test/LoadedPair.h"
 
 #include "gtest/gtest.h"
 
@@ -29,8 +28,6 @@
 using namespace tandem;
 using namespace tandem::test;
 
-using Ids = std::vector<uint32_t>;
-
 namespace {
 
 /// From the command line.
@@ -41,33 +38,14 @@ bool loopOnDevice = true;
 /// bf16 has 8 bits, and every layer rounds the stream twice.
 constexpr float kTolerance = 0.04f;
 
-[[noreturn]] void fail(const std::string &what, const Status &status) {
-  std::fprintf(stderr, "%s: %s\n", what.c_str(), status.message().c_str());
-  std::exit(1);
-}
-
-/// A loaded artefact.
-class Pair {
+/// A pair of PAIRS on the GPU.
+class Pair : public LoadedPair {
 public:
-  Pair(const std::string &name, bool loopOnDevice) {
-    std::string path = pairs + "/" + name + "." + arch + ".tandem";
-    StatusOr<Artifact> opened = Artifact::open(path);
-    if (!opened.isOk())
-      fail(path, opened.status());
-    artifact = std::make_unique<Artifact>(std::move(*opened));
-    CudaOptions options;
-    options.loopOnDevice = loopOnDevice;
-    auto created = CudaDevice::create(*artifact, options);
-    if (!created.isOk())
-      fail(path, created.status());
-    device = std::move(*created);
-    if (!device->loopProblem().isOk())
-      fail(path, device->loopProblem());
-    auto made = Speculator::create(*artifact, *device);
-    if (!made.isOk())
-      fail(path, made.status());
-    speculator.emplace(std::move(*made));
-  }
+  Pair(const std::string &name, bool loopOnDevice)
+      : LoadedPair(pairs + "/" + name + "." + arch + ".tandem",
+                   [loopOnDevice](const Artifact &artifact) {
+                     return makeDevice(artifact, loopOnDevice);
+                   }) {}
 
   /// The pair called \p name, loaded once.
   static Pair &get(const std::string &name) {
@@ -78,37 +56,17 @@ public:
     return found->second;
   }
 
-  Generation generate(const Ids &prompt, size_t count, bool useDrafter,
-                      bool ignoreStopTokens = true) {
-    GenerateOptions options;
-    options.maxNewTokens = uint32_t(count);
-    options.useDrafter = useDrafter;
-    options.ignoreStopTokens = ignoreStopTokens;
-    NullSink listener;
-    StatusOr<Generation> result =
-        speculator->generate(prompt, options, listener);
-    if (!result.isOk())
-      fail("generate", result.status());
-    return std::move(*result);
-  }
-
-  /// The scores of \p ids, and all logits in \p logits.
-  Scores score(const Ids &ids, std::vector<float> &logits) {
-    logits.clear();
-    StatusOr<Scores> scores = tandem::score(
-        *artifact, *device, ids, [&](std::span<const float> rows) {
-          logits.insert(logits.end(), rows.begin(), rows.end());
-          return Status();
-        });
-    if (!scores.isOk())
-      fail("score", scores.status());
-    return std::move(*scores);
-  }
-
 private:
-  std::unique_ptr<Artifact> artifact;
-  std::unique_ptr<CudaDevice> device;
-  std::optional<Speculator> speculator;
+  static StatusOr<std::unique_ptr<Device>> makeDevice(const Artifact &artifact,
+                                                      bool loopOnDevice) {
+    CudaOptions options;
+    options.loopOnDevice = loopOnDevice;
+    options.snapshots = conversationSnapshots;
+    TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device,
+                            CudaDevice::create(artifact, options));
+    TANDEM_RETURN_IF_ERROR(device->loopProblem());
+    return StatusOr<std::unique_ptr<Device>>(std::move(device));
+  }
 };
 
 const Golden &getGolden(const std::string &name) {
@@ -117,10 +75,6 @@ const Golden &getGolden(const std::string &name) {
   if (found == goldens.end())
     found = goldens.emplace(name, Golden(inputs + "/" + name)).first;
   return found->second;
-}
-
-Ids firstOf(const Ids &ids, size_t count) {
-  return Ids(ids.begin(), ids.begin() + std::min(count, ids.size()));
 }
 
 /// A text of 300 tokens.
@@ -331,6 +285,25 @@ TEST(LosslessTest, TheHostsLoopWritesTheSame) {
       Generation there = onHost.generate(prompt.ids, 96, useDrafter);
       EXPECT_EQ(here.ids, there.ids) << prompt.text;
       EXPECT_EQ(here.acceptLengths, there.acceptLengths) << prompt.text;
+    }
+}
+
+TEST(LosslessTest, TurnsGoOnBehindTheLastQuestion) {
+  for (bool onDevice : {true, false})
+    for (const char *name : kPairs) {
+      SCOPED_TRACE(std::string(name) + (onDevice ? "" : ", loop on the host"));
+      Pair warm(name, onDevice);
+      std::vector<Ids> questions;
+      for (const GoldenPrompt &prompt : getGolden(name).prompts())
+        questions.push_back(firstOf(prompt.ids, 90));
+      for (bool useDrafter : {true, false}) {
+        GenerateOptions options;
+        // More tokens than the window of the tiny drafter has.
+        options.maxNewTokens = 100;
+        options.ignoreStopTokens = true;
+        options.useDrafter = useDrafter;
+        expectSameTurns(warm, Pair::get(name), questions, options);
+      }
     }
 }
 
