@@ -166,7 +166,7 @@ class OneServer(unittest.TestCase):
                 turns.append((list(messages), choices))
                 # All but the few tokens with which an answer begins.
                 self.assertLessEqual(cached, known)
-                self.assertGreaterEqual(cached, max(known - 9, 0))
+                self.assertGreaterEqual(cached, max(known - 16, 0))
                 known = length
                 # As clients do, without the thoughts.
                 content = choices[0]["message"]["content"] or "Who knows."
@@ -178,7 +178,7 @@ class OneServer(unittest.TestCase):
                 self.assertEqual(again, choices)
                 # Another answer to the same question.
                 again, length, cached = ask(messages, thinking)
-                self.assertGreaterEqual(cached, length - 9)
+                self.assertGreaterEqual(cached, length - 16)
                 self.assertEqual(again, choices)
 
     def test_errors(self):
