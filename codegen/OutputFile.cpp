@@ -68,6 +68,24 @@ static void removeOnSignal(StringRef path) {
       sigaction(number, &action, nullptr);
 }
 
+namespace {
+
+/// Keeps signals waiting for this thread while it lives.
+class HeldSignals {
+public:
+  HeldSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+  }
+  ~HeldSignals() { pthread_sigmask(SIG_SETMASK, &before, nullptr); }
+
+private:
+  sigset_t before;
+};
+
+} // namespace
+
 OutputFile::OutputFile(StringRef path, std::string temporary, int file)
     : path(path), temporary(std::move(temporary)),
       stream(std::make_unique<raw_fd_ostream>(file, /*shouldClose=*/false)),
@@ -110,6 +128,8 @@ Expected<OutputFile> OutputFile::create(StringRef path) {
     SmallString<256> temporary = folder;
     sys::path::append(temporary, kPrefix + utohexstr(random(), true) +
                                      utohexstr(random(), true));
+    // A signal must not find a file that nobody would remove.
+    HeldSignals held;
     int file =
         open(temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (file < 0 && (errno == EEXIST || errno == EINTR))

@@ -9,8 +9,12 @@
 
 #include "gtest/gtest.h"
 
+#include <csignal>
+#include <random>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 using namespace llvm;
 using tandem::codegen::OutputFile;
@@ -121,6 +125,31 @@ TEST_F(OutputFileTest, RemovesWhatAKilledWriterLeft) {
   EXPECT_EQ(toString(alive->finish()), "");
   EXPECT_EQ(toString(other->finish()), "");
   EXPECT_EQ(list(), (Names{".tandem-tmp-2", "a", "b"}));
+}
+
+/// P7.12: whenever a signal comes, the temporary file goes.
+TEST_F(OutputFileTest, SignalsLeaveNothing) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 60; ++round) {
+    pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      signal(SIGINT, SIG_DFL);
+      for (;;)
+        if (Expected<OutputFile> file = OutputFile::create(pathTo("a"));
+            !file || errorToBool(file->finish()))
+          _exit(1);
+    }
+    while (list().empty())
+      usleep(100);
+    usleep(random() % 1000);
+    kill(child, SIGINT);
+    int status;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT) << status;
+    sys::fs::remove(pathTo("a"));
+    ASSERT_EQ(list(), Names{}) << "in round " << round;
+  }
 }
 
 TEST_F(OutputFileTest, NamesOfAnyKind) {
