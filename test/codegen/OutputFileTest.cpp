@@ -90,7 +90,7 @@ TEST_F(OutputFileTest, LeavesNothingWhenNotFinished) {
   EXPECT_EQ(list(), Names{});
 }
 
-TEST_F(OutputFileTest, WritersOfOnePathDoNotMix) {
+TEST_F(OutputFileTest, WritersOfOnePathDoNotMix) { // P7.04
   Expected<OutputFile> first = OutputFile::create(pathTo("a"));
   Expected<OutputFile> second = OutputFile::create(pathTo("a"));
   ASSERT_TRUE(bool(first) && bool(second));
@@ -152,7 +152,7 @@ TEST_F(OutputFileTest, SignalsLeaveNothing) {
   }
 }
 
-TEST_F(OutputFileTest, NamesOfAnyKind) {
+TEST_F(OutputFileTest, NamesOfAnyKind) { // P7.10
   for (std::string name : {std::string("a b %d %%% \"quoted\" 'x'"),
                            std::string("\xd1\x82\xd0\xb5\xd1\x81\xd1\x82"),
                            std::string(255, 'n')}) {
@@ -164,7 +164,7 @@ TEST_F(OutputFileTest, NamesOfAnyKind) {
   }
 }
 
-TEST_F(OutputFileTest, PathsThatAreNoFiles) {
+TEST_F(OutputFileTest, PathsThatAreNoFiles) { // P7.06
   EXPECT_EQ(errorOf(folder), (folder + ": is a directory, not a file").str());
   EXPECT_EQ(errorOf("/dev/null"), "/dev/null: is not a regular file");
   EXPECT_EQ(errorOf(""), "the path of the output is empty");
@@ -179,7 +179,7 @@ TEST_F(OutputFileTest, PathsThatAreNoFiles) {
   EXPECT_EQ(errorOf(longName), longName + ": File name too long");
 }
 
-TEST_F(OutputFileTest, MoreThanAnyDiskHolds) {
+TEST_F(OutputFileTest, MoreThanAnyDiskHolds) { // P7.07
   Expected<OutputFile> file = OutputFile::create(pathTo("a"));
   ASSERT_TRUE(bool(file));
   std::string error = toString(file->reserve(uint64_t(1) << 61));

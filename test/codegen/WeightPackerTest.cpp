@@ -331,7 +331,7 @@ TEST_F(WeightPackerTest, Taps) {
                 values[channel * 4 + tap]);
 }
 
-TEST_F(WeightPackerTest, RopeTable) {
+TEST_F(WeightPackerTest, RopeTable) { // P3.10
   auto theta = mlir::Builder(&context).getF64FloatAttr(1e7);
   std::vector<uint8_t> bytes =
       pack(plan::RopeTableAttr::get(&context, 1000, 8, theta), {});
@@ -388,7 +388,7 @@ TEST_F(WeightPackerTest, WrongSources) {
             "F32, BF16 or F16 [16, 1, 4]");
 }
 
-TEST_F(WeightPackerTest, ScalesThatAreNotFinite) {
+TEST_F(WeightPackerTest, ScalesThatAreNotFinite) { // P1.25
   std::vector<uint32_t> words(16);
   OwnedTensor codes(DType::I32, {16, 1}, ArrayRef(words));
   auto packing = plan::InterleavedCodesAttr::get(&context, 16, 8, 4, 8, f32);

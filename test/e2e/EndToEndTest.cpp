@@ -94,7 +94,7 @@ void expectRounds(const Ids &rounds, const Ids &expected) {
             firstOf(expected, expected.size() - 1));
 }
 
-TEST_P(GoldenTest, WritesWithTheDrafter) {
+TEST_P(GoldenTest, WritesWithTheDrafter) { // P2.07
   for (const GoldenPrompt &prompt : golden.prompts()) {
     SCOPED_TRACE(prompt.text);
     Generation result =
@@ -105,7 +105,7 @@ TEST_P(GoldenTest, WritesWithTheDrafter) {
   }
 }
 
-TEST_P(GoldenTest, WritesWithoutTheDrafter) {
+TEST_P(GoldenTest, WritesWithoutTheDrafter) { // P2.05
   for (const GoldenPrompt &prompt : golden.prompts()) {
     SCOPED_TRACE(prompt.text);
     Generation result =
@@ -115,7 +115,7 @@ TEST_P(GoldenTest, WritesWithoutTheDrafter) {
   }
 }
 
-TEST_P(GoldenTest, Scores) {
+TEST_P(GoldenTest, Scores) { // P3.06, P4.02
   for (size_t i = 0; i < golden.prompts().size(); ++i) {
     auto expected = golden.tensor(i, "logits");
     if (!expected)
@@ -197,7 +197,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, FormatTest,
                            return toTestName(info.param);
                          });
 
-TEST_P(FormatTest, IsTheTinyPair) {
+TEST_P(FormatTest, IsTheTinyPair) { // P1.01, P1.16, P1.17, P1.18, P1.21
   Pair pair(GetParam());
   const GoldenPrompt &prompt = getGolden("tiny").prompts()[0];
   std::vector<float> logits, expectedLogits;
@@ -225,7 +225,7 @@ INSTANTIATE_TEST_SUITE_P(Variants, DrafterVariantTest,
                            return toTestName(info.param.pair);
                          });
 
-TEST_P(DrafterVariantTest, Drafts) {
+TEST_P(DrafterVariantTest, Drafts) { // P3.02, P3.03, P3.05
   const Golden &golden = getGolden("tiny");
   for (size_t i = 0; i < golden.prompts().size(); ++i) {
     SCOPED_TRACE("prompt " + std::to_string(i));
@@ -239,7 +239,7 @@ TEST_P(DrafterVariantTest, Drafts) {
 
 /// A drafter whose `fc` is packed drafts as one whose dense `fc` holds the same
 /// numbers.
-TEST(PackedFcTest, IsTheDenseOne) {
+TEST(PackedFcTest, IsTheDenseOne) { // P3.01
   for (const GoldenPrompt &prompt : getGolden("tiny").prompts()) {
     SCOPED_TRACE(prompt.text);
     std::vector<float> logits;
@@ -282,7 +282,7 @@ INSTANTIATE_TEST_SUITE_P(Pairs, LosslessTest,
                            return toTestName(info.param);
                          });
 
-TEST_P(LosslessTest, DrafterChangesNothing) {
+TEST_P(LosslessTest, DrafterChangesNothing) { // P2.01, P2.02, P4.01
   // One token, less than a convolution needs, around a chunk, several chunks.
   const Ids &text = getGolden("tiny").prompts()[6].ids;
   ASSERT_EQ(text.size(), 300u);
@@ -359,7 +359,7 @@ TEST(RowBitsTest, ThreadsChangeNothing) {
   EXPECT_EQ(scoresOfOne.draftLogits, scoresOfThree.draftLogits);
 }
 
-TEST(RowBitsTest, LaterRowsChangeNothing) {
+TEST(RowBitsTest, LaterRowsChangeNothing) { // P2.07, P4.01
   Pair &pair = Pair::get("tiny");
   const Ids &text = getGolden("tiny").prompts()[6].ids;
   std::vector<float> all, some;
@@ -373,7 +373,7 @@ TEST(RowBitsTest, LaterRowsChangeNothing) {
 
 /// The first token behind a prompt is the likeliest of the scores of its last
 /// row, wherever in a chunk it ends.
-TEST(PrefillTest, EndsAnywhere) {
+TEST(PrefillTest, EndsAnywhere) { // P2.05, P2.06
   Pair &pair = Pair::get("tiny");
   Ids text = firstOf(getGolden("tiny").prompts()[6].ids, 130);
   std::vector<float> logits;
@@ -392,7 +392,7 @@ TEST(PrefillTest, EndsAnywhere) {
 // Where a text ends
 //===----------------------------------------------------------------------===//
 
-TEST(EndTest, TokensAreNeverMoreThanWanted) {
+TEST(EndTest, TokensAreNeverMoreThanWanted) { // P3.13
   // Accept lengths up to 16: nearly every count falls inside a block.
   const GoldenPrompt &prompt = getGolden("demo").prompts()[5];
   for (uint32_t count = 1; count <= 40; ++count) {
@@ -402,7 +402,7 @@ TEST(EndTest, TokensAreNeverMoreThanWanted) {
   }
 }
 
-TEST(EndTest, ContextIsUsedUp) {
+TEST(EndTest, ContextIsUsedUp) { // P3.11
   constexpr size_t kContext = 40;
   const Ids &text = getGolden("tiny").prompts()[6].ids;
   for (size_t length : {1, 20, 23, 24, 25, 37, 38, 39}) {
@@ -437,6 +437,7 @@ bool isInsideRound(size_t end, const Ids &rounds) {
   return false;
 }
 
+// P3.12
 TEST(EndTest, StopTokenInsideABlock) {
   const Ids stops = {993, 995}; // of its generation_config.json
   size_t insideRounds = 0;

@@ -106,7 +106,7 @@ protected:
 
 } // namespace
 
-TEST_F(Sampling, SpeculativeTextsHaveTheTargetsDistribution) {
+TEST_F(Sampling, SpeculativeTextsHaveTheTargetsDistribution) { // P4.04
   // The pair was taught such texts, so drafts are kept and rejected.
   const Tokens prompt = {317, 25,  306, 68, 439, 257, 78,  87,
                          508, 640, 12,  73, 572, 198, 319, 25};
@@ -154,7 +154,7 @@ TEST_F(Sampling, SpeculativeTextsHaveTheTargetsDistribution) {
   }
 }
 
-TEST_F(Sampling, OneSeedGivesOneTextHoweverItIsDrafted) {
+TEST_F(Sampling, OneSeedGivesOneTextHoweverItIsDrafted) { // P4.07, P8.08
   SamplingOptions sampling;
   sampling.topP = 0.95f;
   sampling.repetitionPenalty = 1.1f;

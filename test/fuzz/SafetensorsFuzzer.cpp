@@ -1,7 +1,7 @@
 //===- SafetensorsFuzzer.cpp - Headers of safetensors files ---------------===//
 //
 // The input is a whole file. What is accepted is read to its last byte, as the
-// packer would.
+// packer would. P1.09.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,7 +1,7 @@
 //===- StageFuzzer.cpp - .mlir input of qcompile --------------------------===//
 //
 // The input is a stage: it is parsed, verified, and taken through all phases up
-// to the plan, as qcompile does. An error is fine.
+// to the plan, as qcompile does. An error is fine. P7.14.
 //
 //===----------------------------------------------------------------------===//
 

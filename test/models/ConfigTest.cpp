@@ -86,7 +86,7 @@ TEST_F(ConfigTest, ReadsTarget) {
   EXPECT_TRUE(config->quantization.has_value());
 }
 
-TEST_F(ConfigTest, FlatIsTheSameAsNested) {
+TEST_F(ConfigTest, FlatIsTheSameAsNested) { // P1.22
   json flat = target["text_config"];
   flat["architectures"] = {"Qwen3_5ForCausalLM"};
   flat["quantization_config"] = target["quantization_config"];
@@ -98,7 +98,7 @@ TEST_F(ConfigTest, FlatIsTheSameAsNested) {
   EXPECT_EQ(config->textTied, std::nullopt);
 }
 
-TEST_F(ConfigTest, Architectures) {
+TEST_F(ConfigTest, Architectures) { // P1.26
   auto message = [&](const json &value) {
     return targetMessage([&](json &c) { c["architectures"] = value; });
   };
@@ -180,7 +180,7 @@ TEST_F(ConfigTest, KeysThatChangeTheMaths) {
             "");
 }
 
-TEST_F(ConfigTest, LayerTypes) {
+TEST_F(ConfigTest, LayerTypes) { // P1.15, P1.27
   std::vector<std::string> types(8, "linear_attention");
   types[1] = "attention"; // the older name
   llvm::Expected<TargetConfig> config = readTarget([&](json &c) {
@@ -213,7 +213,7 @@ TEST_F(ConfigTest, LayerTypes) {
             "number from 1 to 1024");
 }
 
-TEST_F(ConfigTest, RopeThetaMayStandAnywhere) {
+TEST_F(ConfigTest, RopeThetaMayStandAnywhere) { // P1.12
   // Takes the key away, then puts it where edit says.
   auto theta = [&](const Edit &edit) {
     return readTarget([&](json &c) {
@@ -249,7 +249,7 @@ TEST_F(ConfigTest, RopeThetaMayStandAnywhere) {
             "rope_theta: is 10000, but text_config.rope_theta is 100000.0");
 }
 
-TEST_F(ConfigTest, OtherRopeIsRefused) {
+TEST_F(ConfigTest, OtherRopeIsRefused) { // P1.12
   auto message = [&](const std::string &key, const json &value) {
     return targetMessage(
         [&](json &c) { c["text_config"]["rope_parameters"][key] = value; });
@@ -419,7 +419,7 @@ TEST_F(ConfigTest, ModulesThatAreNotConverted) {
   EXPECT_FALSE(quantization.isIgnored({"layers.4.linear_attn.in_proj_all"}));
 }
 
-TEST_F(ConfigTest, QuantizationTargets) {
+TEST_F(ConfigTest, QuantizationTargets) { // P1.02
   auto group = [](const std::string &target, const json &size) {
     return json{{"targets", {target}},
                 {"weights",
@@ -452,7 +452,7 @@ TEST_F(ConfigTest, QuantizationTargets) {
 }
 
 /// A pattern that takes forever is a pattern that does not match.
-TEST_F(ConfigTest, PatternsCannotHang) {
+TEST_F(ConfigTest, PatternsCannotHang) { // P1.02
   llvm::Expected<TargetConfig> config = readTarget([](json &c) {
     c["quantization_config"]["ignore"] = {"re:(a*)*(a*)*(a*)*b"};
   });
@@ -479,7 +479,7 @@ TEST_F(ConfigTest, ReadsDrafter) {
   EXPECT_EQ(config->layerTypes[2].window, std::nullopt);
 }
 
-TEST_F(ConfigTest, DrafterKeysMayBeFlatOrNested) {
+TEST_F(ConfigTest, DrafterKeysMayBeFlatOrNested) { // P1.27
   llvm::Expected<DrafterConfig> config = readDrafter([](json &c) {
     c["target_layer_ids"] = c["dflash_config"]["target_layer_ids"];
     c["mask_token_id"] = 999;
@@ -503,7 +503,7 @@ TEST_F(ConfigTest, DrafterKeysMayBeFlatOrNested) {
   EXPECT_EQ(config->targetLayers, (std::vector<int64_t>{1, 3, 5}));
 }
 
-TEST_F(ConfigTest, DrafterCausality) {
+TEST_F(ConfigTest, DrafterCausality) { // P3.05
   auto causal = [&](const Edit &edit) {
     llvm::Expected<DrafterConfig> config = readDrafter(edit);
     EXPECT_TRUE(static_cast<bool>(config));
@@ -553,7 +553,7 @@ TEST_F(ConfigTest, DrafterLayers) {
             "'full_attention'");
 }
 
-TEST_F(ConfigTest, DrafterRope) {
+TEST_F(ConfigTest, DrafterRope) { // P3.09
   EXPECT_EQ(drafterMessage("rope_theta", nullptr),
             "rope_theta: is missing, also in rope_parameters");
   EXPECT_EQ(drafterMessage("rope_scaling", {{"rope_type", "yarn"}}),
@@ -566,7 +566,7 @@ TEST_F(ConfigTest, DrafterRope) {
             "partial_rotary_factor: rotates 16 columns of 32, expected all");
 }
 
-TEST_F(ConfigTest, DrafterNumbers) {
+TEST_F(ConfigTest, DrafterNumbers) { // P3.07
   EXPECT_EQ(drafterMessage("block_size", 1),
             "block_size: is 1, expected a whole number from 2 to 1024");
   EXPECT_EQ(dflashMessage("mask_token_id", nullptr),
@@ -587,7 +587,7 @@ TEST_F(ConfigTest, DrafterNumbers) {
             "from 0 to 1023");
 }
 
-TEST_F(ConfigTest, OtherDraftersAreRefused) {
+TEST_F(ConfigTest, OtherDraftersAreRefused) { // P1.26
   EXPECT_EQ(drafterMessage("architectures", {"DFlash2DraftModel"}),
             "architectures: is 'DFlash2DraftModel', supported here: "
             "DFlashDraftModel");
@@ -656,7 +656,7 @@ protected:
 
 } // namespace
 
-TEST_F(StopTokensTest, AllFilesCount) {
+TEST_F(StopTokensTest, AllFilesCount) { // P6.09
   EXPECT_EQ(readTokens(), Tokens({995, 993}));
   files.files["generation_config.json"]["eos_token_id"] = 7;
   EXPECT_EQ(readTokens(), Tokens({7, 993, 995}));

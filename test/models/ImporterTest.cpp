@@ -214,7 +214,7 @@ TEST_F(ImporterTest, Speculate) {
   EXPECT_EQ(loop.getStopTokens(), llvm::ArrayRef<int32_t>({995, 993}));
 }
 
-TEST_F(ImporterTest, EveryTensorIsUsed) {
+TEST_F(ImporterTest, EveryTensorIsUsed) { // P3.01
   OwningOpRef<ModuleOp> module = import();
   ASSERT_TRUE(module);
   // All but the weight_shape of packed modules, and 4 tensors of the vision
@@ -277,7 +277,7 @@ TEST_F(ImporterTest, LocationsAreTensorNames) {
 }
 
 /// The query is the first half of every head of q_proj, not of all rows.
-TEST_F(ImporterTest, GateStandsBesideTheQuery) {
+TEST_F(ImporterTest, GateStandsBesideTheQuery) { // P1.14
   OwningOpRef<ModuleOp> module = import();
   ASSERT_TRUE(module);
   unsigned gates = 0;
@@ -295,7 +295,7 @@ TEST_F(ImporterTest, GateStandsBesideTheQuery) {
 
 /// Norms of the target are stored around zero, all but the gated one; the
 /// drafter's are not.
-TEST_F(ImporterTest, NormOffsets) {
+TEST_F(ImporterTest, NormOffsets) { // P1.13, P5.06
   OwningOpRef<ModuleOp> module = import();
   ASSERT_TRUE(module);
   unsigned norms = 0;
@@ -309,7 +309,7 @@ TEST_F(ImporterTest, NormOffsets) {
   EXPECT_GT(norms, 0u);
 }
 
-TEST_F(ImporterTest, FeaturesAreStreamsBehindTheTaps) {
+TEST_F(ImporterTest, FeaturesAreStreamsBehindTheTaps) { // P3.06
   OwningOpRef<ModuleOp> module = import();
   ASSERT_TRUE(module);
   unsigned found = 0;
@@ -407,7 +407,7 @@ TEST_F(ImporterTest, Sizes) {
   });
 }
 
-TEST_F(ImporterTest, SizesOutOfRange) {
+TEST_F(ImporterTest, SizesOutOfRange) { // P3.08
   options.block = 17;
   EXPECT_EQ(message(), "block is 17, expected 1 to 16 (block_size in "
                        "D/config.json)");
@@ -430,7 +430,7 @@ TEST_F(ImporterTest, SizesOutOfRange) {
   EXPECT_EQ(message(), "block is 2, expected 1 to 1: there is no drafter");
 }
 
-TEST_F(ImporterTest, ContextIsWhatBothModelsCanDo) {
+TEST_F(ImporterTest, ContextIsWhatBothModelsCanDo) { // P3.11
   drafter.config()["max_position_embeddings"] = 128;
   useDrafter(drafter);
   OwningOpRef<ModuleOp> module = import();
@@ -452,7 +452,7 @@ TEST_F(ImporterTest, ContextBeyondWhatCachesCanHold) {
   EXPECT_EQ(message(), "");
 }
 
-TEST_F(ImporterTest, Windows) {
+TEST_F(ImporterTest, Windows) { // P3.04
   auto getLayers = [&] {
     OwningOpRef<ModuleOp> module = import();
     Strings layers;
@@ -525,7 +525,7 @@ TEST_F(ImporterTest, MissingFiles) {
 // Wrong tensors
 //===----------------------------------------------------------------------===//
 
-TEST_F(ImporterTest, MissingAndUnknownTensors) {
+TEST_F(ImporterTest, MissingAndUnknownTensors) { // P1.22, P1.24, P1.28, P3.01
   std::string name = Prefix + "layers.3.mlp.up_proj.weight";
   EditableCheckpoint edited = target;
   edited.tensors.erase(name + "_packed");
@@ -597,7 +597,7 @@ TEST_F(ImporterTest, WrongShapesAndTypes) {
             "");
 }
 
-TEST_F(ImporterTest, ScalesAreFinite) {
+TEST_F(ImporterTest, ScalesAreFinite) { // P1.25
   std::string name = Prefix + "layers.0.mlp.gate_proj.weight_scale";
   auto message = [&](uint16_t bits) {
     EditableCheckpoint edited = target;
@@ -616,7 +616,7 @@ TEST_F(ImporterTest, ScalesAreFinite) {
   EXPECT_EQ(message(0x7f7f), ""); // the largest
 }
 
-TEST_F(ImporterTest, OtherFormatsOfAModule) {
+TEST_F(ImporterTest, OtherFormatsOfAModule) { // P1.20
   std::string module = Prefix + "layers.3.self_attn.k_proj";
   auto message = [&](const std::string &suffix,
                      const EditableCheckpoint::Tensor &tensor) {
@@ -655,7 +655,7 @@ TEST_F(ImporterTest, OtherFormatsOfAModule) {
                 ".weight_g_idx' gives column 0 group 4, expected 0 to 3");
 }
 
-TEST_F(ImporterTest, OtherMethodsOfAModule) {
+TEST_F(ImporterTest, OtherMethodsOfAModule) { // P1.16, P1.20
   // One module of a dense checkpoint is packed; zero is a fine code.
   std::string module = Prefix + "layers.3.self_attn.k_proj";
   EditableCheckpoint dense = EditableCheckpoint::readTiny("target-bf16");
@@ -765,7 +765,7 @@ TEST_F(ImporterTest, PackedEmbedding) {
 // Configuration and tensors
 //===----------------------------------------------------------------------===//
 
-TEST_F(ImporterTest, TensorsDecideWhatIsPacked) {
+TEST_F(ImporterTest, TensorsDecideWhatIsPacked) { // P1.01
   // A dense module that the section targets, and a packed one that it ignores.
   std::string up = Prefix + "layers.0.mlp.up_proj.weight";
   for (const char *suffix : {"_packed", "_scale", "_shape"})
@@ -787,7 +787,7 @@ TEST_F(ImporterTest, TensorsDecideWhatIsPacked) {
 }
 
 /// Exporters write the names of ignored modules with other prefixes.
-TEST_F(ImporterTest, PrefixesOfPatternsDoNotMatter) {
+TEST_F(ImporterTest, PrefixesOfPatternsDoNotMatter) { // P1.03
   json &ignore = target.config()["quantization_config"]["ignore"];
   ignore = json::array();
   for (int layer : {0, 1, 2, 4, 5, 6})
@@ -807,7 +807,7 @@ TEST_F(ImporterTest, PackedWithoutSection) {
                 Prefix + "layers.0.linear_attn.in_proj_qkv', which is packed");
 }
 
-TEST_F(ImporterTest, GroupsDivideColumns) {
+TEST_F(ImporterTest, GroupsDivideColumns) { // P1.19
   target.config()["quantization_config"]["config_groups"]["group_0"]["weights"]
                  ["group_size"] = 48;
   useTarget(target);
@@ -817,7 +817,7 @@ TEST_F(ImporterTest, GroupsDivideColumns) {
                 Prefix + "layers.0.linear_attn.in_proj_qkv'");
 }
 
-TEST_F(ImporterTest, OneScalePerRow) {
+TEST_F(ImporterTest, OneScalePerRow) { // P1.19
   json &weights = drafter.config()["quantization_config"]["config_groups"]
                                   ["group_0"]["weights"];
   weights["strategy"] = "channel";
@@ -861,14 +861,14 @@ TEST_F(ImporterTest, OtherPrefixes) {
   }
 }
 
-TEST_F(ImporterTest, BuffersOfExportersAreSkipped) {
+TEST_F(ImporterTest, BuffersOfExportersAreSkipped) { // P1.22
   target.tensors[Prefix + "layers.3.self_attn.rotary_emb.inv_freq"] = {
       "F32", {8}, std::string(32, '\0')};
   useTarget(target);
   EXPECT_EQ(message(), "");
 }
 
-TEST_F(ImporterTest, HeadAndEmbedding) {
+TEST_F(ImporterTest, HeadAndEmbedding) { // P1.04, P1.05
   std::string table = Prefix + "embed_tokens.weight";
   // What the head of step is; the message when there is none.
   auto head = [&](const json &rootTied, const json &textTied,
@@ -920,7 +920,7 @@ TEST_F(ImporterTest, HeadAndEmbedding) {
 }
 
 /// Layers need not follow a pattern; then neither do the caches.
-TEST_F(ImporterTest, LayersWithoutAPattern) {
+TEST_F(ImporterTest, LayersWithoutAPattern) { // P1.15
   // Layers 3 and 7 are attention in the file; say the opposite of layer 7.
   json &types = target.config()["text_config"]["layer_types"];
   types[7] = "linear_attention";

@@ -79,7 +79,7 @@ TEST(SafetensorsTest, ReadsTensors) {
   EXPECT_TRUE(warnings.empty());
 }
 
-TEST(SafetensorsTest, MetadataMayBeEmptyOrAbsent) {
+TEST(SafetensorsTest, MetadataMayBeEmptyOrAbsent) { // P1.10
   EXPECT_EQ(parseHeader("{}"), "");
   EXPECT_EQ(parseHeader("{\"__metadata__\":{}}"), "");
   EXPECT_EQ(parseHeader("{\"__metadata__\":{\"a\":{}}}"),
@@ -104,7 +104,7 @@ TEST(SafetensorsTest, UnknownKeysAreWarnings) {
                           "f: tensor 'a': ignores unknown key 'extra'"});
 }
 
-TEST(SafetensorsTest, FilesThatAreSomethingElse) {
+TEST(SafetensorsTest, FilesThatAreSomethingElse) { // P1.11
   EXPECT_EQ(parse("version https://git-lfs.github.com/spec/v1\noid sha256:0\n"),
             "f: is a Git LFS pointer, not the file itself (`git lfs pull` "
             "fetches it)");
@@ -117,7 +117,7 @@ TEST(SafetensorsTest, FilesThatAreSomethingElse) {
   EXPECT_EQ(parse(std::string(8, '\0')), "f: the header is not a JSON object");
 }
 
-TEST(SafetensorsTest, HeaderLength) {
+TEST(SafetensorsTest, HeaderLength) { // P1.09
   // Inside the header, 2^63, and all ones.
   EXPECT_EQ(parse(FileA.substr(0, 20)),
             "f: claims a header of 54 bytes in a file of 20; it is truncated "
@@ -145,7 +145,7 @@ TEST(SafetensorsTest, HeaderText) {
             "f: tensor 'a': the value of 'x' is nested too deeply");
 }
 
-TEST(SafetensorsTest, DuplicateKeys) {
+TEST(SafetensorsTest, DuplicateKeys) { // P1.08
   EXPECT_EQ(parseHeader("{" + TensorA + "," +
                             entry("a", "F32", "[2]", "[8,16]") + "}",
                         16),
@@ -174,7 +174,7 @@ TEST(SafetensorsTest, Entries) {
             "f: tensor '../\\033[2J': is a number, expected an object");
 }
 
-TEST(SafetensorsTest, Numbers) {
+TEST(SafetensorsTest, Numbers) { // P1.09
   auto shape = [](const std::string &text) {
     return parseHeader("{" + entry("a", "U8", text, "[0,1]") + "}", 1);
   };
@@ -204,7 +204,7 @@ TEST(SafetensorsTest, Numbers) {
             "bytes");
 }
 
-TEST(SafetensorsTest, Ranges) {
+TEST(SafetensorsTest, Ranges) { // P1.09
   auto offsets = [](const std::string &text) {
     return parseHeader("{" + entry("a", "U8", "[4]", text) + "}", 4);
   };
@@ -245,7 +245,7 @@ TEST(SafetensorsTest, RangesTile) {
 
 /// Every prefix of a good file, and every file with one byte changed, is read
 /// or refused; the sanitizers watch.
-TEST(SafetensorsTest, DamagedFiles) {
+TEST(SafetensorsTest, DamagedFiles) { // P1.09
   for (size_t size = 0; size < FileA.size(); ++size)
     EXPECT_NE(parse(FileA.substr(0, size)), "") << size;
   for (size_t at = 0; at < FileA.size(); ++at)
@@ -280,7 +280,7 @@ TEST(CheckpointTest, ReadsTinyTarget) {
                         }));
 }
 
-TEST(CheckpointTest, WithoutIndex) {
+TEST(CheckpointTest, WithoutIndex) { // P1.07
   TempDirectory directory;
   EXPECT_EQ(
       getMessage(Checkpoint::open(directory.getPath()), directory.getPath()),
@@ -297,7 +297,7 @@ TEST(CheckpointTest, WithoutIndex) {
                              "weights.safetensors");
 }
 
-TEST(CheckpointTest, WithIndex) {
+TEST(CheckpointTest, WithIndex) { // P1.06, P1.07
   TempDirectory directory;
   directory.write("1.safetensors", FileA);
   directory.write("2.safetensors", FileB);
@@ -340,7 +340,7 @@ TEST(CheckpointTest, WithIndex) {
         << name;
 }
 
-TEST(CheckpointTest, TensorInTwoShards) {
+TEST(CheckpointTest, TensorInTwoShards) { // P1.07
   TempDirectory directory;
   directory.write("1.safetensors", FileA);
   directory.write("2.safetensors",
@@ -354,7 +354,7 @@ TEST(CheckpointTest, TensorInTwoShards) {
             "tensor 'a' is in two files, 1.safetensors and 2.safetensors");
 }
 
-TEST(CheckpointTest, LinksAreFollowedAndOtherThingsAreNot) {
+TEST(CheckpointTest, LinksAreFollowedAndOtherThingsAreNot) { // P7.11
   TempDirectory directory, blobs;
   blobs.write("0123", FileA);
   ASSERT_FALSE(sys::fs::create_link(blobs.getPath("0123"),

@@ -230,7 +230,7 @@ std::string repeat(std::string_view text, size_t count) {
 // Real tokenizers
 //===----------------------------------------------------------------------===//
 
-TEST(TokenizerTest, qwen3Cases) {
+TEST(TokenizerTest, qwen3Cases) { // P6.04
   json cases = readJson(SourceDir + "/test/Inputs/tokenizer-qwen3/cases.json");
   EXPECT_EQ(cases.size(), 25u);
   expectCases(qwen3(), cases);
@@ -277,7 +277,7 @@ TEST(TokenizerTest, bytesOfTokens) {
   EXPECT_EQ(qwen3()->decode(Ids{378, 9707, 378}), "\uFFFDHello\uFFFD");
 }
 
-TEST(TokenizerTest, markupAsText) {
+TEST(TokenizerTest, markupAsText) { // P6.03
   std::string_view text = "hi<|im_end|>\n<think>";
   EXPECT_EQ(qwen3().encode(text), (Ids{6023, 151645, 198, 151667}));
   Ids plain = qwen3().encode(text, AddedTokens::Ignore);
@@ -286,7 +286,7 @@ TEST(TokenizerTest, markupAsText) {
   EXPECT_EQ(qwen3().encode("", AddedTokens::Ignore), Ids());
 }
 
-TEST(TokenizerTest, normalizesBeforeSplitting) {
+TEST(TokenizerTest, normalizesBeforeSplitting) { // P6.05
   auto expectSame = [](std::string_view one, std::string_view other) {
     EXPECT_EQ(qwen3().encode(one), qwen3().encode(other)) << other;
     EXPECT_EQ(qwen3()->decode(qwen3().encode(one)), other);
@@ -300,7 +300,7 @@ TEST(TokenizerTest, normalizesBeforeSplitting) {
   expectSame("<think>\u0301 e<think>\u0301", "<think>\u0301 e<think>\u0301");
 }
 
-TEST(TokenizerTest, invalidTextIsRefused) {
+TEST(TokenizerTest, invalidTextIsRefused) { // P6.05
   struct Case {
     std::string_view text;
     size_t offset;
@@ -319,7 +319,7 @@ TEST(TokenizerTest, invalidTextIsRefused) {
 // Merging that is quadratic in the length of a piece, matching that checks the
 // text again at every match, or sorting marks by insertion would need minutes
 // for one of these.
-TEST(TokenizerTest, oneVeryLongPiece) {
+TEST(TokenizerTest, oneVeryLongPiece) { // P6.06
   constexpr size_t Size = 1000000;
   EXPECT_TRUE(qwen3().encode(std::string(Size, 'a')) == Ids(125000, 69440));
   EXPECT_EQ(qwen3().encode(std::string(Size, ' ')).size(), 7813u);
@@ -356,7 +356,7 @@ TEST(TokenizerTest, lowestRankFirstThenLeftmost) {
   EXPECT_EQ(loadJson(file)->encode("aaaaa"), (Ids{262, 262, 'a'}));
 }
 
-TEST(TokenizerTest, mergesAsPairsAndAsText) {
+TEST(TokenizerTest, mergesAsPairsAndAsText) { // P6.07
   json file = makeSmall();
   json text = {"#version: 0.2"};
   for (const json &pair : file["model"]["merges"])
@@ -468,7 +468,7 @@ TEST(TokenizerTest, addedTokenTakesWhiteSpace) {
   EXPECT_EQ(tokenizer->encode("\u200B<l>").size(), 4u);
 }
 
-TEST(TokenizerTest, addedTokenInNormalizedText) {
+TEST(TokenizerTest, addedTokenInNormalizedText) { // P6.05
   json file = makeSmall();
   file["added_tokens"] = {makeAdded(300, "<e\u0301>"),
                           makeAdded(301, "[e\u0301]")};
@@ -515,7 +515,7 @@ TEST(TokenizerTest, addedTokensOfBothFiles) {
 // Files that are refused
 //===----------------------------------------------------------------------===//
 
-TEST(TokenizerErrorTest, files) {
+TEST(TokenizerErrorTest, files) { // P1.11, P1.23
   TemporaryDirectory directory;
   EXPECT_EQ(readError(directory), "tokenizer.json: No such file or directory");
   directory.write("tokenizer.json", makeSmall().dump());
@@ -539,7 +539,7 @@ TEST(TokenizerErrorTest, files) {
                                "expected an object of type \"ByteLevel\"");
 }
 
-TEST(TokenizerErrorTest, values) {
+TEST(TokenizerErrorTest, values) { // P6.07
   struct Case {
     /// Where the value is, as a JSON pointer.
     const char *place;
@@ -718,7 +718,7 @@ TEST(TokenizerErrorTest, configuration) {
       "but token 300 is \"<s>\"");
 }
 
-TEST(TokenizerErrorTest, patterns) {
+TEST(TokenizerErrorTest, patterns) { // P6.04
   for (llvm::StringRef same :
        {models::byteLevelPattern,
         llvm::StringLiteral(

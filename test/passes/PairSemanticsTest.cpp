@@ -117,7 +117,7 @@ protected:
 std::unique_ptr<TinyPair> PairSemanticsTest::pair;
 std::unique_ptr<Memory> PairSemanticsTest::imported;
 
-TEST_F(PairSemanticsTest, EveryPassInItsOrder) {
+TEST_F(PairSemanticsTest, EveryPassInItsOrder) { // P3.02
   // As in Pipelines.cpp.
   const char *passes[] = {"lm-verify-import",
                           "lm-fuse-dequant-linear",

@@ -7,7 +7,7 @@
 // REPORT: remark: lm-lower-sliding-window: 0 caches became rings
 
 // Window 20 and 4 rows need 23 positions: two tiles of keys. All programs see
-// the new type.
+// the new type. P3.03.
 // CHECK-LABEL: @context
 // CHECK-SAME: !lm.kv_cache<ring 32x1x16xf32> {lm.state = "kv"}
 // CHECK-SAME: -> (!lm.kv_cache<ring 32x1x16xf32> {lm.state = "kv"})

@@ -131,7 +131,7 @@ TEST(Artifact, OpensAndFindsByName) {
 
 TEST(Artifact, OpensALoop) { EXPECT_EQ(problemOf(loopSpec()), ""); }
 
-TEST(Artifact, FilesThatAreNoArtefactsAreNamed) {
+TEST(Artifact, FilesThatAreNoArtefactsAreNamed) { // P7.08
   TemporaryFolder folder;
   auto problem = [&](const std::string &content) {
     return Artifact::open(folder.write("file", content)).status().message();
@@ -149,7 +149,7 @@ TEST(Artifact, FilesThatAreNoArtefactsAreNamed) {
             "cannot open: No such file or directory");
 }
 
-TEST(Artifact, OtherVersionIsRefusedWithBothNumbers) {
+TEST(Artifact, OtherVersionIsRefusedWithBothNumbers) { // P7.08
   FileBytes file = fullSpec().write();
   for (uint32_t version : {0u, TANDEM_ARTIFACT_VERSION + 1, ~0u}) {
     std::memcpy(file.bytes().data() + 8, &version, 4);

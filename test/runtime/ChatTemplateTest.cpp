@@ -102,7 +102,7 @@ TEST(ChatTemplate, IsFoundByItsHash) {
             "qwen3.6");
 }
 
-TEST(ChatTemplate, PeopleCannotWriteControlTokens) {
+TEST(ChatTemplate, PeopleCannotWriteControlTokens) { // P6.03
   ArtifactSpec spec;
   spec.tokenizer =
       byteTokenizer({"<|im_start|>", "<|im_end|>", "<think>", "</think>"});

@@ -242,7 +242,7 @@ TEST(CpuDevice, ArtefactForAGpuIsRefused) {
   EXPECT_EQ(Machine(spec).problem, "compiled for sm_86, not for a CPU");
 }
 
-TEST(CpuDevice, TooMuchMemoryIsRefusedBeforeItIsAllocated) {
+TEST(CpuDevice, TooMuchMemoryIsRefusedBeforeItIsAllocated) { // P7.13
   ArtifactSpec spec = kernelSpec();
   spec.stateSize = uint64_t(100) << 40;
   std::string problem = Machine(spec).problem;
@@ -250,7 +250,7 @@ TEST(CpuDevice, TooMuchMemoryIsRefusedBeforeItIsAllocated) {
   EXPECT_NE(problem.find("the function is too large"), problem.npos) << problem;
 }
 
-TEST(CpuDevice, AdviceSaysWhatContextWouldFit) {
+TEST(CpuDevice, AdviceSaysWhatContextWouldFit) { // P7.13
   FakeOptions options;
   options.loop.maxContext = 8192;
   options.states = {{.name = "keys", .size = uint64_t(8) << 30}};

@@ -188,7 +188,7 @@ TEST_F(QrunTest, PromptsComeFromFlagsAndFiles) {
   expect("pair.tandem --ids ids.json -n 3", 0, "bcd");
 }
 
-TEST_F(QrunTest, JsonIsOneObject) {
+TEST_F(QrunTest, JsonIsOneObject) { // P3.16
   Outcome outcome = shell("$qrun pair.tandem -p ab -n 9 --json --block 4");
   EXPECT_EQ(outcome.exitCode, 0);
   // 'd' (100) and 'i' (105) are divisible by 5: the draft behind them is wrong.
@@ -223,7 +223,7 @@ TEST_F(QrunTest, StopStringsEndTheText) {
       << outcome.output;
 }
 
-TEST_F(QrunTest, TextThatIsNotUtf8IsStillJson) {
+TEST_F(QrunTest, TextThatIsNotUtf8IsStillJson) { // P6.02
   ArtifactSpec spec = alphabetSpec();
   // The token of 'b' is the beginning of a character, that of 'c' its end.
   spec.tokenizer->bytes['b'] = char(0xc3);
@@ -295,7 +295,7 @@ TEST_F(QrunTest, PromptLongerThanTheContextSaysBothCounts) {
                  "together can have 4");
 }
 
-TEST_F(QrunTest, InterruptFlushesTheTextAndExitsWith130) {
+TEST_F(QrunTest, InterruptFlushesTheTextAndExitsWith130) { // P7.12
   // Not before there is some text: a slow machine may still be loading.
   Outcome outcome =
       shell(": >text; $qrun pair.tandem -p z -n 1000000000 >text & "
@@ -330,13 +330,13 @@ TEST_F(QrunTest, VerifyFindsAChangedWeight) {
                  "the file is damaged");
 }
 
-TEST_F(QrunTest, ReaderThatGoesAwayIsNoError) {
+TEST_F(QrunTest, ReaderThatGoesAwayIsNoError) { // P7.12
   Outcome outcome = shell("{ $qrun pair.tandem -p z -n 1000000000; "
                           "echo exit $? >&2; } | head -c 5");
   EXPECT_EQ(outcome.output, "abcdeexit 0\n");
 }
 
-TEST_F(QrunTest, FullDiskIsAnError) {
+TEST_F(QrunTest, FullDiskIsAnError) { // P7.07
   expect("pair.tandem -p z -n 5 >/dev/full", 1,
          "qrun: stdout: cannot write: No space left on device\n");
   expect("inspect pair.tandem >/dev/full", 1,
@@ -425,7 +425,7 @@ TEST_F(QrunTest, InspectDescribesTheArtefact) {
                  "qrun: bad.tandem: the hash of code and weights");
 }
 
-TEST_F(QrunTest, BenchMeasuresBothWaysOfDecoding) {
+TEST_F(QrunTest, BenchMeasuresBothWaysOfDecoding) { // P4.08
   Outcome outcome = shell("$qrun bench pair.tandem --scenario 20/30,5/9 "
                           "--repeat 2 --json");
   EXPECT_EQ(outcome.exitCode, 0) << outcome.output;

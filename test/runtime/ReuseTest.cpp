@@ -80,7 +80,7 @@ public:
 
 } // namespace
 
-TEST(Reuse, NextTurnComputesOnlyWhatIsNew) {
+TEST(Reuse, NextTurnComputesOnlyWhatIsNew) { // P2.04, P3.15
   for (unsigned right : {0u, 1u, 2u, 3u})
     for (uint32_t budget : {1u, 2u, 5u, 10u, 11u, 12u}) {
       Conversation talk(right);
@@ -99,7 +99,7 @@ TEST(Reuse, NextTurnComputesOnlyWhatIsNew) {
     }
 }
 
-TEST(Reuse, StopInsideABlockRollsTheRestBack) {
+TEST(Reuse, StopInsideABlockRollsTheRestBack) { // P2.10
   for (size_t place = 0; place < 12; ++place) {
     Conversation talk(3);
     Tokens prompt = {1, 2, 3};
@@ -113,7 +113,7 @@ TEST(Reuse, StopInsideABlockRollsTheRestBack) {
   }
 }
 
-TEST(Reuse, CancelledTextsGoOn) {
+TEST(Reuse, CancelledTextsGoOn) { // P2.08
   for (unsigned calls : {1u, 2u, 3u, 4u, 5u}) {
     Conversation talk(2);
     Ender sink;
@@ -126,7 +126,7 @@ TEST(Reuse, CancelledTextsGoOn) {
   }
 }
 
-TEST(Reuse, PlainAndDraftedTurnsMix) {
+TEST(Reuse, PlainAndDraftedTurnsMix) { // P2.03
   Conversation talk(2);
   talk.turn({1, 2, 3}, {.maxNewTokens = 9});
   // A plain turn needs the target's caches only.
@@ -151,7 +151,7 @@ TEST(Reuse, RoundsWithoutADraftLeaveTheirFeatures) {
   }
 }
 
-TEST(Reuse, OtherPromptsStartFromNothing) {
+TEST(Reuse, OtherPromptsStartFromNothing) { // P2.04
   Conversation talk(2);
   talk.turn({1, 2, 3, 4}, {.maxNewTokens = 9});
   talk.text = {1, 2, 3, 5};

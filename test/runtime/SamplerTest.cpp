@@ -64,7 +64,7 @@ TEST(CounterRandom, PhiloxGivesThePublishedNumbers) {
                                      0x24126ea1}));
 }
 
-TEST(CounterRandom, NumbersDependOnNothingThatWasAskedBefore) {
+TEST(CounterRandom, NumbersDependOnNothingThatWasAskedBefore) { // P4.07
   PositionRandom forward(7, 3, RandomUse::Target);
   PositionRandom backward(7, 3, RandomUse::Target);
   std::vector<double> numbers;
@@ -206,7 +206,7 @@ TEST(Sampler, DraftsThatArePoppedLeaveNoTrace) {
   expectNear(result, probabilities(options, fourTokens, {2}));
 }
 
-TEST(Sampler, LowestIdOfEqualLogitsWhenGreedy) {
+TEST(Sampler, LowestIdOfEqualLogitsWhenGreedy) { // P4.06
   SamplingOptions topOne;
   topOne.topK = 1;
   for (const SamplingOptions &options : {SamplingOptions::greedy(), topOne}) {
@@ -241,7 +241,7 @@ TEST(Sampler, SamplesHaveTheDistribution) {
   }
 }
 
-TEST(Sampler, LogitsThatAreNotNumbersAreAnError) {
+TEST(Sampler, LogitsThatAreNotNumbersAreAnError) { // P5.05
   float nan = std::numeric_limits<float>::quiet_NaN();
   float infinity = std::numeric_limits<float>::infinity();
   for (const Row &row : {Row{nan, 1, 2}, Row{1, nan, 2}, Row{1, 2, nan},

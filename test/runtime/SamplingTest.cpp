@@ -117,7 +117,7 @@ constexpr unsigned texts = 8000;
 
 } // namespace
 
-TEST(Sampling, SpeculativeTextsHaveTheTargetsDistribution) {
+TEST(Sampling, SpeculativeTextsHaveTheTargetsDistribution) { // P4.04
   Tokens prompt = {1, 4, 2};
   SamplingOptions sampling;
   sampling.temperature = 0.9f;
@@ -145,7 +145,7 @@ TEST(Sampling, SpeculativeTextsHaveTheTargetsDistribution) {
 
 // The same test with the classical mistake in the place of decide(): when the
 // target's sample is not the draft, the token is drawn again. It has to fail.
-TEST(Sampling, ASecondSampleAfterAMismatchShows) {
+TEST(Sampling, ASecondSampleAfterAMismatchShows) { // P4.04
   Tokens prompt = {1, 4, 2};
   SamplingOptions sampling;
   std::vector<double> right(vocabulary), wrong(vocabulary);
@@ -192,7 +192,7 @@ TEST(Sampling, WrongRejectionShows) {
   EXPECT_GT(found, limit);
 }
 
-TEST(Sampling, OneSeedGivesOneTextHoweverItIsDrafted) {
+TEST(Sampling, OneSeedGivesOneTextHoweverItIsDrafted) { // P4.07, P8.08
   GenerateOptions plain;
   plain.maxNewTokens = 40;
   plain.sampling.emplace();
@@ -242,7 +242,7 @@ TEST(Sampling, TemperatureZeroAndTopOneAreGreedy) {
     }
 }
 
-TEST(Sampling, PenaltiesCountTheDraftsBeforeARow) {
+TEST(Sampling, PenaltiesCountTheDraftsBeforeARow) { // P4.05
   // A target that repeats itself for ever, and a drafter that is always right
   // about it: only the penalty changes what is said.
   FakeOptions options;

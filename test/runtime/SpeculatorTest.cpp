@@ -82,7 +82,7 @@ Generation write(FakePair &pair, const Tokens &prompt, uint32_t newTokens,
 
 } // namespace
 
-TEST(Speculator, RightDrafterEmitsWholeBlocks) {
+TEST(Speculator, RightDrafterEmitsWholeBlocks) { // P3.08, P4.03
   FakePair pair({}, hashTarget, alwaysRight);
   Generation result = write(pair, someTokens(5), 13);
   EXPECT_EQ(result.ids, continuation(hashTarget, someTokens(5), 13));
@@ -104,14 +104,14 @@ TEST(Speculator, ForcedRoundsAcceptWhatTheyAreTold) {
   }
 }
 
-TEST(Speculator, WrongDrafterEmitsOneTokenARound) {
+TEST(Speculator, WrongDrafterEmitsOneTokenARound) { // P4.03
   FakePair pair({}, hashTarget, alwaysWrong);
   Generation result = write(pair, someTokens(5), 6);
   EXPECT_EQ(result.ids, continuation(hashTarget, someTokens(5), 6));
   EXPECT_EQ(result.acceptLengths, (Tokens{1, 1, 1, 1, 1}));
 }
 
-TEST(Speculator, DrafterRightForSomeSlotsEmitsThemAndOneMore) {
+TEST(Speculator, DrafterRightForSomeSlotsEmitsThemAndOneMore) { // P4.03
   FakePair pair({}, hashTarget, rightFor(2));
   Generation result = write(pair, someTokens(5), 10);
   EXPECT_EQ(result.ids, continuation(hashTarget, someTokens(5), 10));
@@ -137,7 +137,7 @@ TEST(Speculator, PairWithoutDrafterDecodesPlainly) {
 }
 
 // Whatever the drafter says, the ids are those of the target alone.
-TEST(Speculator, AnyDrafterBlockAndPromptLengthGivesTheSameIds) {
+TEST(Speculator, AnyDrafterBlockAndPromptLengthGivesTheSameIds) { // P3.17
   std::mt19937 random(1);
   for (uint32_t block : {1u, 2u, 3u, 7u, 16u})
     for (size_t length : {1, 2, 7, 8, 9, 16, 40}) {
@@ -169,7 +169,7 @@ TEST(Speculator, FirstTokenComesFromThePrefillAlone) {
   EXPECT_EQ(pair.runs["draft"], 0u);
 }
 
-TEST(Speculator, StopTokenInsideABlockEndsTheTextRightBehindIt) {
+TEST(Speculator, StopTokenInsideABlockEndsTheTextRightBehindIt) { // P3.17
   Tokens expected = continuation(hashTarget, someTokens(5), 40);
   // Every place of a stop token in the first blocks; the token must not be in
   // the text before.
@@ -205,7 +205,7 @@ TEST(Speculator, IgnoredStopTokensAreTokensLikeAllOthers) {
   EXPECT_EQ(sink.tokens, expected);
 }
 
-TEST(Speculator, SinkEndsTheTextInsideABlock) {
+TEST(Speculator, SinkEndsTheTextInsideABlock) { // P3.14
   Tokens expected = continuation(hashTarget, someTokens(5), 20);
   FakePair pair({}, hashTarget, alwaysRight);
   Collector sink;
@@ -279,7 +279,7 @@ TEST(Speculator, IdsOutsideTheVocabularyAreAnError) {
             "the prompt: token 100 at index 2 is out of range (100 tokens)");
 }
 
-TEST(Speculator, OneTextAfterAnotherStartsFromNothing) {
+TEST(Speculator, OneTextAfterAnotherStartsFromNothing) { // P2.08
   FakePair pair({}, hashTarget, rightFor(1));
   auto speculator = Speculator::create(pair.artifact(), pair);
   ASSERT_TRUE(speculator.isOk());
@@ -292,7 +292,7 @@ TEST(Speculator, OneTextAfterAnotherStartsFromNothing) {
   }
 }
 
-TEST(Speculator, LogitsThatAreNotNumbersAreAnError) {
+TEST(Speculator, LogitsThatAreNotNumbersAreAnError) { // P5.05
   // A kernel that finds no largest logit says -1.
   Target broken = [](std::span<const uint32_t> tokens) {
     return tokens.size() < 9 ? 7 : ~0u;

@@ -51,12 +51,12 @@ protected:
 
 } // namespace
 
-TEST_F(TextStreamTest, OnlyWholeCharactersComeOut) {
+TEST_F(TextStreamTest, OnlyWholeCharactersComeOut) { // P6.01
   TextStream text = stream();
   EXPECT_EQ(pieces(text, "a\xf0\x9f\x98\x80z"), "a||||\xf0\x9f\x98\x80|z|");
 }
 
-TEST_F(TextStreamTest, CutCharacterAtTheEndIsReplaced) {
+TEST_F(TextStreamTest, CutCharacterAtTheEndIsReplaced) { // P6.02
   TextStream text = stream();
   EXPECT_EQ(pieces(text, "a\xf0\x9f"), "a|||\xef\xbf\xbd");
 }
@@ -71,7 +71,7 @@ TEST_F(TextStreamTest, WhatOnlyLooksLikeAStopStringComesOutInTheEnd) {
   EXPECT_EQ(pieces(text, "xEN"), "x|||EN");
 }
 
-TEST_F(TextStreamTest, StopStringAcrossAndInsideTokens) {
+TEST_F(TextStreamTest, StopStringAcrossAndInsideTokens) { // P8.04
   TextStream text = stream({"own fox"});
   EXPECT_TRUE(text.push(256));
   EXPECT_EQ(text.take(), "the quick");
@@ -115,7 +115,7 @@ TEST_F(TextStreamTest, TakingLaterGivesTheSameText) {
   EXPECT_EQ(text.take(), "E");
 }
 
-TEST_F(TextStreamTest, TokensOutsideTheVocabularyAreNoText) {
+TEST_F(TextStreamTest, TokensOutsideTheVocabularyAreNoText) { // P6.08
   TextStream text = stream();
   EXPECT_TRUE(text.push(100000));
   EXPECT_EQ(text.take(), "");

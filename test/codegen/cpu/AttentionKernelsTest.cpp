@@ -137,7 +137,7 @@ void AttentionKernels::check(const Shape &shape) {
   }
 }
 
-TEST_P(AttentionKernels, attention) {
+TEST_P(AttentionKernels, attention) { // P3.04
   const Shape shapes[] = {
       // dim heads group slots window causal start rows
       {64, 2, 3, 64, 0, true, 0, 1},

@@ -90,7 +90,7 @@ TEST_F(CpuCompiler, noKernels) {
   EXPECT_FALSE(image->sharedObject.empty());
 }
 
-TEST_F(CpuCompiler, sameBytesForAnyThreads) {
+TEST_F(CpuCompiler, sameBytesForAnyThreads) { // P7.16
   CpuOptions options;
   options.threads = 1;
   auto one = compile(threeKernels, options);

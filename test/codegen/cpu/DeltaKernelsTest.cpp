@@ -26,7 +26,7 @@ constexpr int64_t pending = 8;
 // short_conv
 //===----------------------------------------------------------------------===//
 
-TEST_P(DeltaKernels, shortConv) {
+TEST_P(DeltaKernels, shortConv) { // P2.02
   struct Shape {
     int64_t channels, taps;
   };
@@ -195,7 +195,7 @@ void stepReference(const DeltaShape &shape, std::vector<double> &state,
   }
 }
 
-TEST_P(GatedDelta, againstReference) {
+TEST_P(GatedDelta, againstReference) { // P5.07
   for (const DeltaShape &shape : deltaShapes)
     add(shape);
   kernels.compile();
@@ -231,7 +231,7 @@ TEST_P(GatedDelta, againstReference) {
 
 /// Blocks of which some rows are rejected leave the bits that plain decoding
 /// of the accepted rows leaves.
-TEST_P(GatedDelta, foldsLikeDecoding) {
+TEST_P(GatedDelta, foldsLikeDecoding) { // P2.01
   for (const DeltaShape &shape : deltaShapes)
     add(shape);
   kernels.compile();

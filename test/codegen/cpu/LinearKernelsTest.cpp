@@ -219,7 +219,7 @@ struct CodedShape {
   Codes kind = Codes::Integer;
 };
 
-TEST_P(LinearKernels, quantLinear) {
+TEST_P(LinearKernels, quantLinear) { // P4.01, P5.02
   const CodedShape shapes[] = {
       {1, 32, 4, 32, "bf16"},
       {5, 96, 4, 32, "f16"},

@@ -56,7 +56,7 @@ struct NormShape {
   int64_t columns, dim;
 };
 
-TEST_P(RowwiseKernels, norms) {
+TEST_P(RowwiseKernels, norms) { // P5.03
   const NormShape shapes[] = {{1, 1},    {24, 8},   {33, 33},  {64, 32},
                               {384, 64}, {130, 65}, {512, 512}};
   auto name = [](const char *prefix, const NormShape &shape) {
@@ -145,7 +145,7 @@ TEST_P(RowwiseKernels, elementwise) {
   }
 }
 
-TEST_P(RowwiseKernels, extremes) {
+TEST_P(RowwiseKernels, extremes) { // P5.04
   constexpr int64_t count = 12;
   kernels.add("silu", "silu", {{"columns", std::to_string(count)}});
   kernels.add("sigmoid", "sigmoid", {{"columns", std::to_string(count)}});
@@ -192,7 +192,7 @@ TEST_P(RowwiseKernels, accuracy) {
   }
 }
 
-TEST_P(RowwiseKernels, deltaGate) {
+TEST_P(RowwiseKernels, deltaGate) { // P5.04
   const int64_t widths[] = {1, 8, 32, 33};
   for (int64_t columns : widths)
     kernels.add("gate" + std::to_string(columns), "delta_gate",

@@ -18,7 +18,7 @@ int32_t argmax(const float *row, int64_t columns) {
   return static_cast<int32_t>(std::max_element(row, row + columns) - row);
 }
 
-TEST_P(TokenKernels, argmax) {
+TEST_P(TokenKernels, argmax) { // P4.06
   const int64_t widths[] = {1, 7, 16, 33, 1000};
   for (int64_t columns : widths)
     kernels.add("argmax" + std::to_string(columns), "argmax",

@@ -1,6 +1,6 @@
 // RUN: qopt %s --split-input-file --verify-diagnostics
 
-// Every message of a verifier once, in the order of the sources. A function is named after its fault.
+// Every message of a verifier once, in the order of the sources. A function is named after its fault. P2.09, P7.14.
 
 //===----------------------------------------------------------------------===//
 // Operands

@@ -1,6 +1,6 @@
 // RUN: qopt %s --split-input-file --verify-diagnostics
 
-// Every message of a verifier once, in the order of the sources. A case is named after its fault.
+// Every message of a verifier once, in the order of the sources. A case is named after its fault. P7.14.
 
 //===----------------------------------------------------------------------===//
 // PlanDialect.cpp: attributes of modules

@@ -217,7 +217,7 @@ TEST(GoldenTest, TextsDoNotDependOnTheDrafter) {
 // Lossless
 //===----------------------------------------------------------------------===//
 
-TEST(LosslessTest, DrafterChangesNothing) {
+TEST(LosslessTest, DrafterChangesNothing) { // P2.01, P2.02, P4.01
   const Ids &text = getLongPrompt();
   ASSERT_EQ(text.size(), 300u);
   size_t texts = 0;
@@ -349,7 +349,7 @@ TEST(MemoryTest, TooLittleIsRefused) {
 // Where a text ends
 //===----------------------------------------------------------------------===//
 
-TEST(EndTest, TokensAreNeverMoreThanWanted) {
+TEST(EndTest, TokensAreNeverMoreThanWanted) { // P3.13
   const Ids &prompt = getGolden("demo").prompts()[5].ids;
   Ids plain = Pair::get("demo").generate(prompt, 40, false).ids;
   for (size_t count = 1; count <= 40; ++count) {
@@ -359,7 +359,7 @@ TEST(EndTest, TokensAreNeverMoreThanWanted) {
   }
 }
 
-TEST(EndTest, ContextIsUsedUp) {
+TEST(EndTest, ContextIsUsedUp) { // P3.11
   constexpr size_t kContext = 40;
   for (size_t length : {1, 20, 23, 24, 25, 37, 38, 39}) {
     SCOPED_TRACE("prompt of " + std::to_string(length));

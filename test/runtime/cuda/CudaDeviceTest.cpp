@@ -50,7 +50,7 @@ TEST_F(CudaDeviceTest, CubinsOfTheSameMajorRunOnNoSmallerMinor) {
   EXPECT_EQ(fake->calls["cuModuleLoadDataEx"], 1u);
 }
 
-TEST_F(CudaDeviceTest, PtxRunsWhereTheCubinDoesNot) {
+TEST_F(CudaDeviceTest, PtxRunsWhereTheCubinDoesNot) { // P7.03
   fake->major = 9;
   fake->minor = 0;
   EXPECT_EQ(problemOf(cubinSpec()), "");
@@ -63,13 +63,13 @@ TEST_F(CudaDeviceTest, ADriverTooOldForTheCubinGetsThePtx) {
   EXPECT_EQ(problemOf(cubinSpec()), "");
 }
 
-TEST_F(CudaDeviceTest, OtherDeviceIsNamed) {
+TEST_F(CudaDeviceTest, OtherDeviceIsNamed) { // P7.03
   fake->major = 7;
   fake->minor = 5;
   EXPECT_EQ(problemOf(cubinSpec()), "built for sm_86, device is sm_75");
 }
 
-TEST_F(CudaDeviceTest, NeededDriverIsNamed) {
+TEST_F(CudaDeviceTest, NeededDriverIsNamed) { // P7.02
   fake->driverVersion = 12080;
   ArtifactSpec spec = cubinSpec();
   spec.images.pop_back();
@@ -161,7 +161,7 @@ TEST_F(CudaDeviceTest, ArtefactForACpuIsRefused) {
   EXPECT_EQ(fake->calls["cuInit"], 0u);
 }
 
-TEST_F(CudaDeviceTest, TooMuchMemoryIsRefusedBeforeItIsAllocated) {
+TEST_F(CudaDeviceTest, TooMuchMemoryIsRefusedBeforeItIsAllocated) { // P7.13
   fake->freeBytes = size_t(100) << 20;
   ArtifactSpec spec = programsSpec();
   spec.stateSize = uint64_t(3) << 30;

@@ -27,7 +27,7 @@ TEST(CudaImage, CubinsOfBothLayoutsAreRead) {
             "sm_90, CUDA 11.4");
 }
 
-TEST(CudaImage, VersionsOfPtxAreThoseOfCuda) {
+TEST(CudaImage, VersionsOfPtxAreThoseOfCuda) { // P7.02
   auto needs = [](std::string version) {
     return needsOf(ImageKind::ptx,
                    bytesOf("// made by hand\n.version " + version +

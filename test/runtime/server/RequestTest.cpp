@@ -62,7 +62,7 @@ TEST(Request, PromptsOfAllKinds) {
                                  std::vector<uint32_t>{2, 3}}));
 }
 
-TEST(Request, WrongPromptsAreErrors) {
+TEST(Request, WrongPromptsAreErrors) { // P8.05
   constexpr const char *kinds =
       "prompt: 'prompt' must be a string, an array of ids, or an array of "
       "those";
@@ -79,7 +79,7 @@ TEST(Request, WrongPromptsAreErrors) {
               "prompt: 'prompt' has an id that is not an integer below 100");
 }
 
-TEST(Request, BodiesThatAreNoObjects) {
+TEST(Request, BodiesThatAreNoObjects) { // P8.05
   for (const char *body : {"", "{", "nonsense", "{\"a\":NaN}", "\xff",
                            R"({"prompt":"\ud83d"})", "{\"prompt\":\"\xc0\"}"})
     EXPECT_EQ(errorOf(completions, body), ": the body is not valid JSON");
@@ -90,7 +90,7 @@ TEST(Request, BodiesThatAreNoObjects) {
   parsed(completions, R"({"prompt":")" + std::string(1000, '[') + R"(\"[{"})");
 }
 
-TEST(Request, UnknownFieldsAreErrors) {
+TEST(Request, UnknownFieldsAreErrors) { // P8.06
   EXPECT_EQ(errorOf(completions, completion(R"("temprature":1)")),
             "temprature: 'temprature' is not a field of this request");
   EXPECT_EQ(errorOf(completions, completion(R"("messages":[])")),
@@ -140,7 +140,7 @@ TEST(Request, SamplingFields) {
             (std::vector<std::pair<uint32_t, float>>{{2, 1.5f}, {7, -100.0f}}));
 }
 
-TEST(Request, NumbersOutsideTheirRangeNameTheField) {
+TEST(Request, NumbersOutsideTheirRangeNameTheField) { // P8.06
   EXPECT_EQ(errorOf(completions, completion(R"("temperature":-1)")),
             "temperature: 'temperature' must be a number from 0 to 100");
   EXPECT_EQ(errorOf(completions, completion(R"("temperature":"1")")),
@@ -246,7 +246,7 @@ TEST(Request, WrongMessagesNameTheirPlace) {
             "messages: 'messages' must be an array of at least one message");
 }
 
-TEST(Request, WhatIsNotOfferedIsRefused) {
+TEST(Request, WhatIsNotOfferedIsRefused) { // P8.06
   EXPECT_EQ(errorOf(chats, chat(R"("tools":[{"type":"function"}])")),
             "tools: 'tools' is not supported");
   EXPECT_EQ(errorOf(chats, chat(R"("response_format":{"type":"json_object"})")),

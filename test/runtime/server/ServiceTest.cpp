@@ -129,7 +129,7 @@ TEST_F(ServiceTest, CompletionsAreSixteenTokensLong) {
             "bcdefghijklmnopq");
 }
 
-TEST_F(ServiceTest, FinishReasons) {
+TEST_F(ServiceTest, FinishReasons) { // P3.14
   auto finish = [&](const std::string &fields) {
     Json choice = complete(R"("temperature":0,)" + fields)["choices"][0];
     return choice["text"].get<std::string>() + "/" +
@@ -188,7 +188,7 @@ TEST_F(ServiceTest, EchoedPromptsHaveLogprobs) {
             "abcd");
 }
 
-TEST_F(ServiceTest, LogprobsFollowTheTextAroundStops) {
+TEST_F(ServiceTest, LogprobsFollowTheTextAroundStops) { // P8.04
   Json choice = complete(R"("prompt":"a","max_tokens":9,"temperature":0,)"
                          R"("logprobs":0,"stop":"ef")")["choices"][0];
   EXPECT_EQ(choice["text"], "bcd");
@@ -261,7 +261,7 @@ TEST_F(ServiceTest, ChatLogprobs) {
   EXPECT_EQ(content[0]["top_logprobs"][0]["token"], "a");
 }
 
-TEST_F(ServiceTest, ChatStream) {
+TEST_F(ServiceTest, ChatStream) { // P8.01
   auto events = stream(
       Endpoint::Chat,
       R"({"messages":[{"role":"user","content":"x"}],"temperature":0,)"
@@ -286,7 +286,7 @@ TEST_F(ServiceTest, ChatStream) {
   EXPECT_EQ(events.back()["usage"]["completion_tokens"], 9);
 }
 
-TEST_F(ServiceTest, StreamsSayWhatWholeAnswersSay) {
+TEST_F(ServiceTest, StreamsSayWhatWholeAnswersSay) { // P8.01, P8.08
   for (const char *fields :
        {R"("prompt":"a","max_tokens":9)", R"("prompt":"w","max_tokens":9)",
         R"("prompt":"a","max_tokens":9,"stop":"ef")",
@@ -347,7 +347,7 @@ TEST_F(ServiceTest, ConversationsAreNotPrefilledAgain) {
   EXPECT_EQ(ask()["choices"], second["choices"]);
 }
 
-TEST_F(ServiceTest, PromptsThatDoNotFit) {
+TEST_F(ServiceTest, PromptsThatDoNotFit) { // P8.03
   auto [status, body] =
       post(Endpoint::Completions,
            R"({"prompt":")" + std::string(200, 'a') + R"("})");
@@ -374,7 +374,7 @@ TEST_F(ServiceTest, OtherModelsDoNotExist) {
   EXPECT_EQ(Json::parse(service->models())["data"][0]["id"], "fake");
 }
 
-TEST_F(ServiceTest, FullQueueRefusesAndOrderIsKept) {
+TEST_F(ServiceTest, FullQueueRefusesAndOrderIsKept) { // P8.07
   start({.queue = 1});
   std::string body = R"({"prompt":"a","max_tokens":3,"temperature":0})";
   auto first = service->admit(Endpoint::Completions, body);
@@ -398,7 +398,7 @@ TEST_F(ServiceTest, FullQueueRefusesAndOrderIsKept) {
   EXPECT_EQ(post(Endpoint::Completions, body).first, 200);
 }
 
-TEST_F(ServiceTest, ClientsThatLeaveStopTheirText) {
+TEST_F(ServiceTest, ClientsThatLeaveStopTheirText) { // P8.02
   std::string body =
       R"({"ignore_eos":true,"temperature":0,"max_tokens":100,"prompt":")" +
       std::string(100, '.') + R"("})";
@@ -419,7 +419,7 @@ TEST_F(ServiceTest, ClientsThatLeaveStopTheirText) {
       "de");
 }
 
-TEST_F(ServiceTest, StreamsThatNobodyTakesStop) {
+TEST_F(ServiceTest, StreamsThatNobodyTakesStop) { // P8.02
   auto admitted = service->admit(
       Endpoint::Completions,
       R"({"prompt":"a","max_tokens":100,"stream":true,"ignore_eos":true})");
@@ -451,7 +451,7 @@ TEST_F(ServiceTest, DrainingRefusesNewRequestsOnly) {
   EXPECT_TRUE(std::holds_alternative<std::string>(result));
 }
 
-TEST_F(ServiceTest, BrokenDeviceIsNoHealth) {
+TEST_F(ServiceTest, BrokenDeviceIsNoHealth) { // P8.07
   EXPECT_TRUE(std::holds_alternative<std::string>(service->health()));
   pair->failingProgram = "verify";
   auto [status, body] =
