@@ -125,6 +125,11 @@ TEST(SafetensorsTest, HeaderLength) { // P1.09
   EXPECT_EQ(parse(std::string("\0\0\0\0\0\0\0\x80{}", 10)),
             "f: claims a header of 9223372036854775808 bytes in a file of 10; "
             "it is truncated or not safetensors");
+  // More than any header has, in a file that could hold it.
+  EXPECT_EQ(parse(std::string("\1\xe1\xf5\5\0\0\0\0", 8) +
+                  std::string(100'000'001, ' ')),
+            "f: claims a header of 100000001 bytes in a file of 100000009; it "
+            "is truncated or not safetensors");
   EXPECT_EQ(parse(std::string(8, '\xff') + "{}"),
             "f: claims a header of 18446744073709551615 bytes in a file of 10; "
             "it is truncated or not safetensors");
@@ -363,4 +368,12 @@ TEST(CheckpointTest, LinksAreFollowedAndOtherThingsAreNot) { // P7.11
   TempDirectory folder;
   ASSERT_FALSE(sys::fs::create_directory(folder.getPath("model.safetensors")));
   EXPECT_EQ(open(folder), "model.safetensors: is not a regular file");
+  // Links to nothing and to themselves.
+  TempDirectory dangling, loop;
+  ASSERT_FALSE(sys::fs::create_link(blobs.getPath("4567"),
+                                    dangling.getPath("model.safetensors")));
+  EXPECT_EQ(open(dangling), "model.safetensors: No such file or directory");
+  ASSERT_FALSE(sys::fs::create_link(loop.getPath("model.safetensors"),
+                                    loop.getPath("model.safetensors")));
+  EXPECT_EQ(open(loop), "model.safetensors: Too many levels of symbolic links");
 }

@@ -268,6 +268,17 @@ bool Driver::hasLoop() {
          !module->getOps<lm::SpeculateOp>().empty();
 }
 
+/// Number of tokens that \p module, a pair at any stage, has embeddings of; 0
+/// when nothing in it says.
+static int64_t getVocabulary(ModuleOp module) {
+  int64_t vocabulary = 0;
+  module.walk([&](plan::LoopOp loop) { vocabulary = loop.getVocabulary(); });
+  module.walk([&](lm::EmbedOp embed) {
+    vocabulary = embed.getTable().getType().getDimSize(0);
+  });
+  return vocabulary;
+}
+
 /// Reads the tokenizer of a pair, and how it talks; a single function does
 /// not.
 LogicalResult Driver::readTokenizer() {
@@ -291,6 +302,12 @@ LogicalResult Driver::readTokenizer() {
       diagnostics.report(models::readTokenizer(directory));
   if (failed(tokenizer))
     return mlir::failure();
+  // There may be fewer tokens than embeddings: rows are padded.
+  int64_t vocabulary = getVocabulary(*module);
+  if (vocabulary != 0 && int64_t(tokenizer->tokens.size()) > vocabulary)
+    return diagnostics.report(createStringError(
+        path + ": has tokens up to id " + Twine(tokenizer->tokens.size() - 1) +
+        ", but the model has embeddings of " + Twine(vocabulary)));
   contents.tokenizer = std::move(*tokenizer);
   FailureOr<models::ChatData> chat =
       diagnostics.report(models::readChatFiles(directory));
