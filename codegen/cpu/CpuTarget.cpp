@@ -2,6 +2,8 @@
 
 #include "codegen/cpu/CpuTarget.h"
 
+#include "runtime/cpu/TilePermission.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/TargetParser/Host.h"
@@ -19,7 +21,13 @@ static constexpr llvm::StringLiteral levelFour[] = {
 // Beyond the levels: what `native` uses where it is there.
 static constexpr llvm::StringLiteral extrasOfFour[] = {
     "avx512vnni", "avx512bf16", "avx512vbmi", "avx512vbmi2"};
+// The tile registers, where the system lets this process use them.
+static constexpr llvm::StringLiteral tileExtras[] = {"amx-tile", "amx-bf16",
+                                                     "amx-int8"};
 static constexpr llvm::StringLiteral extras[] = {"avxvnni"};
+
+// Intel's processors with all of them, for who compiles on another machine.
+static constexpr llvm::StringLiteral kSapphireRapids = "sapphirerapids";
 
 static bool hasAll(const llvm::StringMap<bool> &host,
                    llvm::ArrayRef<llvm::StringLiteral> names) {
@@ -30,7 +38,7 @@ llvm::Expected<CpuTarget> tandem::codegen::getCpuTarget(StringRef arch) {
   CpuTarget target;
   target.level = arch.str();
   target.triple = "x86_64-unknown-linux-gnu";
-  bool isNative = arch == "native";
+  bool isNative = arch == "native", isSapphireRapids = arch == kSapphireRapids;
   llvm::StringMap<bool> host;
   if (isNative) {
     host = llvm::sys::getHostCPUFeatures();
@@ -40,12 +48,15 @@ llvm::Expected<CpuTarget> tandem::codegen::getCpuTarget(StringRef arch) {
           "this one is " +
           llvm::sys::getHostCPUName());
     target.cpu = hasAll(host, levelFour) ? "x86-64-v4" : "x86-64-v3";
+  } else if (isSapphireRapids) {
+    target.cpu = "x86-64-v4";
   } else if (arch == "x86-64-v3" || arch == "x86-64-v4") {
     target.cpu = arch.str();
   } else {
-    return llvm::createStringError(
-        "expects x86-64-v3, x86-64-v4 or native as CPU, but got '" + arch +
-        "'");
+    return llvm::createStringError("expects x86-64-v3, x86-64-v4, "
+                                   "sapphirerapids or native as CPU, but got "
+                                   "'" +
+                                   arch + "'");
   }
 
   auto require = [&](llvm::ArrayRef<llvm::StringLiteral> names) {
@@ -54,7 +65,7 @@ llvm::Expected<CpuTarget> tandem::codegen::getCpuTarget(StringRef arch) {
   };
   auto requireExtras = [&](llvm::ArrayRef<llvm::StringLiteral> names) {
     for (StringRef name : names)
-      if (host.lookup(name)) {
+      if (isSapphireRapids || host.lookup(name)) {
         target.features.push_back(name.str());
         target.requiredFeatures.push_back(name.str());
       }
@@ -63,6 +74,9 @@ llvm::Expected<CpuTarget> tandem::codegen::getCpuTarget(StringRef arch) {
   if (target.hasAvx512()) {
     require(levelFour);
     requireExtras(extrasOfFour);
+    if (isSapphireRapids ||
+        (hasAll(host, tileExtras) && requestTilePermission() == 0))
+      requireExtras(tileExtras);
   }
   requireExtras(extras);
   return target;

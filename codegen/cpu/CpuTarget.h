@@ -14,7 +14,7 @@ namespace tandem::codegen {
 
 /// A processor, as LLVM and as the loader of an artefact know it.
 struct CpuTarget {
-  /// `x86-64-v3`, `x86-64-v4` or `native`.
+  /// `x86-64-v3`, `x86-64-v4`, `sapphirerapids` or `native`.
   std::string level;
   /// LLVM triple and processor name.
   std::string triple;
@@ -32,6 +32,10 @@ struct CpuTarget {
   bool hasByteDots() const { return has("avx512vnni"); }
   bool hasShortByteDots() const { return has("avxvnni"); }
   bool hasBf16Dots() const { return has("avx512bf16"); }
+  /// Whether there are tile registers (TileRegisters.h), and instructions that
+  /// multiply those of bf16.
+  bool hasTiles() const { return has("amx-tile"); }
+  bool hasBf16Tiles() const { return has("amx-bf16"); }
 
 private:
   bool has(llvm::StringRef feature) const {
@@ -40,7 +44,9 @@ private:
 };
 
 /// The target that `--arch` calls \p arch. `native` is the highest level this
-/// processor has, with those of its further features that kernels may use.
+/// processor has, with those of its further features that kernels may use:
+/// tile registers among them where the system lets this process have them,
+/// which it is asked for. `sapphirerapids` is x86-64-v4 with all of those.
 /// Errors: another name; a processor below `x86-64-v3`.
 llvm::Expected<CpuTarget> getCpuTarget(llvm::StringRef arch);
 

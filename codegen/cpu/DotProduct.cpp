@@ -2,7 +2,9 @@
 
 #include "codegen/cpu/DotProduct.h"
 
+#include "codegen/cpu/Bf16Pairs.h"
 #include "codegen/cpu/CodeLayout.h"
+#include "codegen/cpu/TileProduct.h"
 #include "codegen/cpu/VectorMath.h"
 
 using namespace tandem;
@@ -16,6 +18,8 @@ static constexpr int64_t prefetchDistance = 2048;
 static constexpr int64_t stepColumns = 32;
 /// Rows that a walk over a tile can keep sums for: of a group, and of all.
 static constexpr int64_t rowsOfWalk = 8;
+/// Pairs of columns in a vector of them.
+static constexpr int64_t pairs = lanes / 2;
 
 /// Combines all lanes of each of \p vectors, whose number is a power of two up
 /// to 16; lane i of the result is that of vector i.
@@ -116,36 +120,10 @@ private:
   int64_t codeOffset() const { return int64_t(1) << (codes.bits - 1); }
 };
 
-/// Rows in bf16, for both codes and dense weights: [16 columns][row][8 pairs].
-/// Codes of 4 bits are unpacked to pairs of columns that are 4 apart, all
-/// others to neighbours.
-class Bf16Rows {
-public:
-  Bf16Rows(KernelBuilder &k, int64_t columns, int64_t distance)
-      : k(k), columns(columns), distance(distance) {}
-
-  int64_t packedBytes(int64_t rows) const {
-    return (columns + lanes - 1) / lanes * rows * lanes * 2;
-  }
-  void pack(llvm::ArrayRef<Memory> rows, Memory packed) const;
-  /// Pair \p pair of \p block of row \p row, in all lanes.
-  Var load(Memory packed, int64_t rows, Var block, int64_t row,
-           int64_t pair) const {
-    return packed.as(k.i32()).loadSplat(block * (rows * pairs) +
-                                        (row * pairs + pair));
-  }
-
-  static constexpr int64_t pairs = lanes / 2;
-
-private:
-  KernelBuilder &k;
-  int64_t columns, distance;
-};
-
 class Bf16CodeDot final : public CodeDot {
 public:
   explicit Bf16CodeDot(KernelBuilder &k)
-      : CodeDot(k), narrow(k, codes.columns, codes.bits == 4 ? 4 : 1) {}
+      : CodeDot(k), narrow(k, codes.columns, lanes) {}
 
   int64_t packedBytes(int64_t rows) const override {
     return narrow.packedBytes(rows);
@@ -155,7 +133,9 @@ public:
   }
 
 protected:
-  Vars unpack(Memory words) const override;
+  Vars unpack(Memory words) const override {
+    return unpackPairs(k, codes, words, step());
+  }
   Var begin(Memory, int64_t, Var, int64_t) const override {
     return k.splat(0.0);
   }
@@ -167,8 +147,6 @@ protected:
   }
 
 private:
-  Var codeTable() const;
-
   Bf16Rows narrow;
 };
 
@@ -176,7 +154,7 @@ private:
 class Bf16DenseDot final : public DotProduct {
 public:
   explicit Bf16DenseDot(KernelBuilder &k)
-      : k(k), columns(k.spec().getInt("columns")), narrow(k, columns, 1) {}
+      : k(k), columns(k.spec().getInt("columns")), narrow(k, columns, lanes) {}
 
   int64_t packedBytes(int64_t rows) const override {
     return narrow.packedBytes(rows);
@@ -365,86 +343,20 @@ Var Int8CodeDot::finish(Var total, Var sum, Var scale, Memory packed,
 // bf16
 //===----------------------------------------------------------------------===//
 
-void Bf16Rows::pack(llvm::ArrayRef<Memory> rows, Memory packed) const {
-  auto count = static_cast<int64_t>(rows.size());
-  llvm::SmallVector<int64_t> low, high;
-  for (int64_t pair = 0; pair < lanes; ++pair) {
-    // The second half is not stored.
-    int64_t i = pair % pairs;
-    int64_t first = distance == 4 ? i / 4 * 8 + i % 4 : 2 * i;
-    low.push_back(first);
-    high.push_back(first + distance);
-  }
-  Memory to = packed.as(k.i32());
-  k.loopColumns(columns, [&](Var column, Var mask) {
-    for (int64_t row = 0; row < count; ++row) {
-      Var bits = roundToBf16(k, rows[row].loadVector(column, mask));
-      Var pairOf = ((k.shuffle(bits, bits, low) >> 16) & 0xffff) |
-                   k.shuffle(bits, bits, high);
-      to.storeVector(column / lanes * (count * pairs) + row * pairs, pairOf,
-                     k.firstLanes(pairs));
-    }
-  });
-}
-
-Var Bf16CodeDot::codeTable() const {
-  // Twice, since the permutation looks at five bits. All are integers below 16,
-  // the upper halves of whose f32 are exact.
-  llvm::SmallVector<int16_t> numbers;
-  for (int index = 0; index < 32; ++index) {
-    int code = index % 16;
-    float value = static_cast<float>(code < 8 ? code : code - 16);
-    numbers.push_back(
-        static_cast<int16_t>(llvm::bit_cast<uint32_t>(value) >> 16));
-  }
-  return k.constant(mlir::DenseElementsAttr::get(
-      mlir::VectorType::get({2 * lanes}, k.ops().getI16Type()),
-      llvm::ArrayRef<int16_t>(numbers)));
-}
-
-Vars Bf16CodeDot::unpack(Memory words) const {
-  Vars weights;
-  Memory from = words.as(k.i32());
-  for (int64_t word = 0; word < step() / codes.perWord; ++word) {
-    Var codesOfWord = from.loadVector(word * lanes);
-    if (codes.bits == 4) {
-      for (int64_t i = 0; i < 4; ++i)
-        weights.push_back(k.permuteHalves(
-            codeTable(), i == 0 ? codesOfWord : codesOfWord >> (4 * i)));
-      continue;
-    }
-    Vars numbers;
-    for (int64_t i = 0; i < 4; ++i)
-      numbers.push_back(k.bitcast(
-          k.toFloat((i == 3 ? codesOfWord : codesOfWord << (24 - 8 * i)) >> 24),
-          k.i32()));
-    for (int64_t i = 0; i < 4; i += 2)
-      weights.push_back(((numbers[i] >> 16) & 0xffff) | numbers[i + 1]);
-  }
-  return weights;
-}
-
 Var Bf16CodeDot::add(Var sum, const Vars &weights, Memory packed, int64_t rows,
                      const Position &position, int64_t row) const {
   Var firstBlock =
       position.group * (codes.group / lanes) + position.step * (step() / lanes);
   for (size_t i = 0; i < weights.size(); ++i)
-    sum = k.dotBf16(sum, weights[i],
-                    narrow.load(packed, rows, firstBlock + i / Bf16Rows::pairs,
-                                row, i % Bf16Rows::pairs));
+    sum = k.dotBf16(
+        sum, weights[i],
+        narrow.load(packed, rows, firstBlock + i / pairs, row, i % pairs));
   return sum;
 }
 
 Vars Bf16DenseDot::sum(int64_t rows, Memory packed,
                        llvm::ArrayRef<Memory> tiles) const {
   auto numTiles = static_cast<int64_t>(tiles.size());
-  // Two columns of 16 outputs each, to 16 outputs of two columns each.
-  llvm::SmallVector<int16_t> order;
-  for (int16_t output = 0; output < lanes; ++output)
-    order.append({output, static_cast<int16_t>(output + lanes)});
-  Var picks = k.constant(mlir::DenseElementsAttr::get(
-      mlir::VectorType::get({2 * lanes}, k.ops().getI16Type()),
-      llvm::ArrayRef<int16_t>(order)));
   auto walk = [&](llvm::ArrayRef<Memory> some) {
     auto count = static_cast<int64_t>(some.size());
     return k.loop(
@@ -455,13 +367,12 @@ Vars Bf16DenseDot::sum(int64_t rows, Memory packed,
           for (const Memory &tile : some) {
             // A column of a tile is 8 words.
             words.push_back(tile.as(k.i32()).at(block * (lanes * lanes / 2)));
-            for (int64_t line = 0; line < Bf16Rows::pairs; ++line)
+            for (int64_t line = 0; line < pairs; ++line)
               words.back().prefetch(line * lanes + prefetchDistance / 4);
           }
-          for (int64_t pair = 0; pair < Bf16Rows::pairs; ++pair)
+          for (int64_t pair = 0; pair < pairs; ++pair)
             for (int64_t tile = 0; tile < count; ++tile) {
-              Var weight =
-                  k.pickHalves(words[tile].loadVector(pair * lanes), picks);
+              Var weight = loadDensePair(k, words[tile].at(pair * lanes));
               for (int64_t row = 0; row < rows; ++row) {
                 Var &sum = sums[row * count + tile];
                 sum = k.dotBf16(sum, weight,
@@ -482,6 +393,22 @@ Vars Bf16DenseDot::sum(int64_t rows, Memory packed,
   return sums;
 }
 
+llvm::ArrayRef<TileShape> DotProduct::shapes(int64_t weights) const {
+  // Sums of many rows are not all in registers at once: a tile is walked over
+  // more than once.
+  static constexpr TileShape one[] = {{16, 1}, {8, 1}, {4, 2}, {2, 4}, {1, 4}};
+  static constexpr TileShape two[] = {{16, 2}, {8, 2}, {4, 2}, {2, 2}, {1, 2}};
+  static constexpr TileShape parts[] = {{16, 1}, {8, 1}, {4, 1}, {1, 4}};
+  switch (weights) {
+  case 0:
+    return parts;
+  case 1:
+    return one;
+  default:
+    return two;
+  }
+}
+
 std::unique_ptr<DotProduct> DotProduct::create(KernelBuilder &k) {
   switch (k.spec().arithmetic()) {
   case Arithmetic::F32:
@@ -489,6 +416,8 @@ std::unique_ptr<DotProduct> DotProduct::create(KernelBuilder &k) {
   case Arithmetic::I8:
     return std::make_unique<Int8CodeDot>(k);
   case Arithmetic::BF16:
+    if (k.target().hasBf16Tiles())
+      return createTileProduct(k);
     if (!k.target().hasBf16Dots())
       return nullptr;
     if (k.spec().has("bits"))

@@ -23,6 +23,12 @@
 
 namespace tandem::codegen {
 
+/// A register tile: up to `rows` rows times `tiles` tiles of 16 outputs.
+struct TileShape {
+  int64_t rows;
+  int64_t tiles;
+};
+
 class DotProduct {
 public:
   /// What the kernel's `arithmetic` asks for; null for f32.
@@ -30,6 +36,10 @@ public:
 
   virtual ~DotProduct() = default;
 
+  /// The shapes of register tiles, from most rows to one, for products of
+  /// \p weights weights, or of one for a kernel that keeps more than its sums
+  /// (0).
+  virtual llvm::ArrayRef<TileShape> shapes(int64_t weights) const;
   /// Scratch that \p rows rows take when they are packed, in bytes.
   virtual int64_t packedBytes(int64_t rows) const = 0;
   /// Packs the rows, of the kernel's `columns` f32 each, into \p packed.
@@ -38,6 +48,8 @@ public:
   /// WeightReader::tile() says: [row][tile].
   virtual Vars sum(int64_t rows, Memory packed,
                    llvm::ArrayRef<Memory> tiles) const = 0;
+  /// Ends what began with pack().
+  virtual void release() const {}
 };
 
 } // namespace tandem::codegen

@@ -259,6 +259,11 @@ Value KernelBuilder::callIntrinsic(StringRef name, Type type,
       .getResult(0);
 }
 
+void KernelBuilder::callIntrinsic(StringRef name, ArrayRef<Value> arguments) {
+  LLVM::CallIntrinsicOp::create(builder, builder.getStringAttr(name),
+                                arguments);
+}
+
 Value KernelBuilder::bitcastTo(Value value, int64_t count, Type element) {
   return LLVM::BitcastOp::create(builder, VectorType::get({count}, element),
                                  value);

@@ -129,6 +129,9 @@ public:
   Var dotBf16(Var sum, Var left, Var right);
   Var extract(Var vector, int64_t lane);
   Var broadcast(Var scalar);
+  /// Calls an intrinsic of LLVM that has no result.
+  void callIntrinsic(llvm::StringRef name,
+                     llvm::ArrayRef<mlir::Value> arguments);
 
 private:
   mlir::Value callIntrinsic(llvm::StringRef name, mlir::Type type,

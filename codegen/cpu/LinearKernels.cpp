@@ -36,11 +36,6 @@ void tandem::codegen::buildEmbed(KernelBuilder &k) {
 // Linear layers
 //===----------------------------------------------------------------------===//
 
-/// Whether products are narrow ones.
-static bool hasDots(KernelBuilder &k) {
-  return DotProduct::create(k) != nullptr;
-}
-
 namespace {
 
 /// A weight of a layer with its tiles among the items, and where its results
@@ -97,9 +92,8 @@ Layer::Layer(KernelBuilder &k) : k(k) {
     residual = k.operand(next++, k.f32());
   firstResult = next;
   rows.emplace(k, *reader, k.operand(0, k.f32()), columns,
-               hasDots(k) ? RegisterTiles::shapesOfDots(isGated ? 2 : 1)
-               : isGated  ? RegisterTiles::shapesOfTwo(k)
-                          : RegisterTiles::shapesOfOne(k),
+               isGated ? RegisterTiles::shapesOfTwo(k)
+                       : RegisterTiles::shapesOfOne(k),
                norm);
 }
 
@@ -187,9 +181,7 @@ void tandem::codegen::buildHeadArgmax(KernelBuilder &k) {
   Memory tokens = k.operand(3, k.i32());
 
   std::unique_ptr<WeightReader> reader = WeightReader::create(k);
-  llvm::ArrayRef<TileShape> shapes = hasDots(k)
-                                         ? RegisterTiles::shapesOfDots(0)
-                                         : RegisterTiles::shapesOfParts(k);
+  llvm::ArrayRef<TileShape> shapes = RegisterTiles::shapesOfParts(k);
   int64_t rowBytes = lanes * 4;
   RegisterTiles rows(k, *reader, k.operand(0, k.f32()),
                      k.spec().getInt("columns"), shapes, std::nullopt,

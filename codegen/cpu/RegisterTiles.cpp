@@ -27,37 +27,27 @@ RegisterTiles::RegisterTiles(KernelBuilder &k, const WeightReader &reader,
   extraMemory = packed.at(packedSize + preparedSize);
 }
 
-llvm::ArrayRef<TileShape> RegisterTiles::shapesOfDots(int64_t weights) {
-  // Sums of many rows are not all in registers at once: DotProduct walks over a
-  // tile more than once.
-  static constexpr TileShape one[] = {{16, 1}, {8, 1}, {4, 2}, {2, 4}, {1, 4}};
-  static constexpr TileShape two[] = {{16, 2}, {8, 2}, {4, 2}, {2, 2}, {1, 2}};
-  static constexpr TileShape parts[] = {{16, 1}, {8, 1}, {4, 1}, {1, 4}};
-  switch (weights) {
-  case 0:
-    return parts;
-  case 1:
-    return one;
-  default:
-    return two;
-  }
-}
-
-llvm::ArrayRef<TileShape> RegisterTiles::shapesOfOne(const KernelBuilder &k) {
+llvm::ArrayRef<TileShape> RegisterTiles::shapesOfOne(KernelBuilder &k) {
+  if (auto dots = DotProduct::create(k))
+    return dots->shapes(1);
   static constexpr TileShape wide[] = {{16, 1}, {8, 2}, {4, 2}, {1, 4}};
   static constexpr TileShape narrow[] = {{4, 1}, {1, 2}};
   return k.target().hasAvx512() ? llvm::ArrayRef<TileShape>(wide)
                                 : llvm::ArrayRef<TileShape>(narrow);
 }
 
-llvm::ArrayRef<TileShape> RegisterTiles::shapesOfTwo(const KernelBuilder &k) {
+llvm::ArrayRef<TileShape> RegisterTiles::shapesOfTwo(KernelBuilder &k) {
+  if (auto dots = DotProduct::create(k))
+    return dots->shapes(2);
   static constexpr TileShape wide[] = {{8, 2}, {4, 2}, {1, 2}};
   static constexpr TileShape narrow[] = {{2, 2}, {1, 2}};
   return k.target().hasAvx512() ? llvm::ArrayRef<TileShape>(wide)
                                 : llvm::ArrayRef<TileShape>(narrow);
 }
 
-llvm::ArrayRef<TileShape> RegisterTiles::shapesOfParts(const KernelBuilder &k) {
+llvm::ArrayRef<TileShape> RegisterTiles::shapesOfParts(KernelBuilder &k) {
+  if (auto dots = DotProduct::create(k))
+    return dots->shapes(0);
   static constexpr TileShape wide[] = {{16, 1}, {4, 2}, {1, 4}};
   static constexpr TileShape narrow[] = {{4, 1}, {1, 2}};
   return k.target().hasAvx512() ? llvm::ArrayRef<TileShape>(wide)
@@ -101,6 +91,8 @@ void RegisterTiles::emitBlock(const TileShape &shape, Var firstRow, Body body) {
   if (shape.rows > 1 || dots)
     packRows(shape.rows, firstRow);
   body(shape, firstRow);
+  if (dots)
+    dots->release();
 }
 
 Memory RegisterTiles::rowOf(Var firstRow, const Operand &row) const {

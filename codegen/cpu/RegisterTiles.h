@@ -15,12 +15,6 @@
 
 namespace tandem::codegen {
 
-/// A register tile: up to `rows` rows times `tiles` tiles of 16 outputs.
-struct TileShape {
-  int64_t rows;
-  int64_t tiles;
-};
-
 /// Rows that come out of a norm: `x / sqrt(mean(x^2) + eps) * (w + offset)`.
 struct RowNorm {
   Memory weight;
@@ -37,16 +31,13 @@ public:
                 std::optional<RowNorm> norm = std::nullopt,
                 int64_t extraScratch = 0);
 
-  /// The shapes for products of \p weights weights, or of one for a kernel that
-  /// keeps more than its sums (0), where they are narrow (DotProduct.h).
-  static llvm::ArrayRef<TileShape> shapesOfDots(int64_t weights);
   /// The shapes for products of one weight. Accumulators take most registers:
   /// 32 of 512 bits, or 16 of 256, of which a vector needs two.
-  static llvm::ArrayRef<TileShape> shapesOfOne(const KernelBuilder &k);
+  static llvm::ArrayRef<TileShape> shapesOfOne(KernelBuilder &k);
   /// The shapes for products of a gate and its partner: always two tiles.
-  static llvm::ArrayRef<TileShape> shapesOfTwo(const KernelBuilder &k);
+  static llvm::ArrayRef<TileShape> shapesOfTwo(KernelBuilder &k);
   /// The shapes for products that keep more than their sums: few registers.
-  static llvm::ArrayRef<TileShape> shapesOfParts(const KernelBuilder &k);
+  static llvm::ArrayRef<TileShape> shapesOfParts(KernelBuilder &k);
 
   /// Emits body(shape, firstRow) for blocks of rows that together are all live
   /// ones; the last block may have fewer rows than its shape.

@@ -87,6 +87,8 @@ public:
       : builder(&kernel), base(base), element(element) {}
 
   bool isValid() const { return builder != nullptr; }
+  /// Where it begins, a pointer.
+  mlir::Value start() const { return base; }
   /// The memory from element \p index on.
   Memory at(const Operand &index) const;
   /// The same bytes as elements of \p other.

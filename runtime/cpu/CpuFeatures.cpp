@@ -2,6 +2,8 @@
 
 #include "runtime/cpu/CpuFeatures.h"
 
+#include "runtime/cpu/TilePermission.h"
+
 #include <algorithm>
 #include <iterator>
 #include <string_view>
@@ -101,6 +103,16 @@ Status checkCpuFeatures(const artifact::Cpu &needed) {
                    needed.level()->string_view(),
                    ", this processor lacks: ", missing,
                    " (recompile with --arch native on this machine)");
+  bool needsTiles = std::any_of(
+      needed.features()->begin(), needed.features()->end(),
+      [](const auto *name) { return name->string_view() == "amx-tile"; });
+  if (int error = needsTiles ? requestTilePermission() : 0)
+    return failure(StatusCode::Unsupported, "compiled for ",
+                   needed.level()->string_view(),
+                   ", but the system does not let this process use the "
+                   "processor's tile registers: ",
+                   systemError("arch_prctl", error).message(),
+                   " (recompile with --arch x86-64-v4)");
   return Status();
 }
 

@@ -11,6 +11,8 @@ namespace tandem {
 /// Success when this processor has all features that \p needed names, as in
 /// `__builtin_cpu_supports`. A name that this runtime does not know is an
 /// error too: running code that needs it could end in an illegal instruction.
+/// Asks the system for tile registers where they are needed; what is asked for
+/// here, all threads have.
 Status checkCpuFeatures(const artifact::Cpu &needed);
 
 } // namespace tandem

@@ -25,7 +25,7 @@ RULES = {
     "models": (others("models", "dialects"), ()),
     "codegen": (
         others("codegen", "dialects"),
-        ("models/ChatData.h", "models/Safetensors.h", "models/Synthetic.h", "models/TokenizerData.h", "runtime/KernelAbi.h", "runtime/Artifact_generated.h"),
+        ("models/ChatData.h", "models/Safetensors.h", "models/Synthetic.h", "models/TokenizerData.h", "runtime/KernelAbi.h", "runtime/Artifact_generated.h", "runtime/cpu/TilePermission.h"),
     ),
     "tools/qrun": (others("tools", "runtime") + COMPILER, ()),
     "tools": (("test",), ()),

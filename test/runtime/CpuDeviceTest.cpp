@@ -12,6 +12,17 @@
 #include <iterator>
 #include <numeric>
 
+#if defined(__x86_64__)
+#include <cerrno>
+#include <cstddef>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#endif
+
 using namespace tandem;
 using namespace tandem::test;
 using artifact::Space;
@@ -232,6 +243,46 @@ TEST(CpuDevice, UnknownFeatureIsRefused) {
             "the code needs the processor feature 'avx1024', which this qrun "
             "does not know");
 }
+
+#if defined(__x86_64__)
+/// From here on arch_prctl fails in this process, as it may in a container.
+bool denyArchPrctl() {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_arch_prctl, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  sock_fprog filter = {std::size(program), program};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+TEST(CpuDevice, TileRegistersThatTheSystemDeniesAreRefused) {
+  if (!__builtin_cpu_supports("amx-tile"))
+    GTEST_SKIP() << "this processor has no tile registers";
+  ArtifactSpec spec = kernelSpec();
+  spec.cpuFeatures = {{"sse2", "amx-tile"}};
+  pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    if (!denyArchPrctl())
+      _exit(2);
+    std::string problem = Machine(spec).problem;
+    std::fprintf(stderr, "%s\n", problem.c_str());
+    _exit(problem != "compiled for native, but the system does not let this "
+                     "process use the processor's tile registers: "
+                     "arch_prctl: Operation not permitted (recompile with "
+                     "--arch x86-64-v4)");
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 2)
+    GTEST_SKIP() << "this system has no filters of system calls";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+#endif
 
 TEST(CpuDevice, ArtefactForAGpuIsRefused) {
   ArtifactSpec spec = kernelSpec();

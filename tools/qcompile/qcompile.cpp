@@ -68,10 +68,10 @@ int main(int argc, char **argv) {
   app.add_option("--drafter", options.drafter,
                  "Checkpoint directory of its drafter");
   app.add_option("--arch", options.arch,
-                 "Processor: x86-64-v3, x86-64-v4 or native (default); or GPU: "
-                 "sm_80, sm_86, sm_89 or sm_90")
-      ->check(CLI::IsMember({"x86-64-v3", "x86-64-v4", "native", "sm_80",
-                             "sm_86", "sm_89", "sm_90"}));
+                 "Processor: x86-64-v3, x86-64-v4, sapphirerapids or native "
+                 "(default); or GPU: sm_80, sm_86, sm_89 or sm_90")
+      ->check(CLI::IsMember({"x86-64-v3", "x86-64-v4", "sapphirerapids",
+                             "native", "sm_80", "sm_86", "sm_89", "sm_90"}));
   app.add_option("-o,--output", options.output,
                  "File to write (default: name of the target, .tandem, in the "
                  "current folder)");

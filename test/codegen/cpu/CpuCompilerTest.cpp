@@ -22,12 +22,13 @@ protected:
   CpuCompiler() { context.loadDialect<plan::PlanDialect>(); }
 
   llvm::Expected<CpuImage> compile(llvm::StringRef text,
-                                   const CpuOptions &options = {}) {
+                                   const CpuOptions &options = {},
+                                   llvm::StringRef arch = "x86-64-v4") {
     // Errors that the verifier of the dialect finds as well are reached.
     auto module = mlir::parseSourceString<mlir::ModuleOp>(
         text, mlir::ParserConfig(&context, /*verifyAfterParse=*/false));
     EXPECT_TRUE(module);
-    return compileCpuKernels(*module, llvm::cantFail(getCpuTarget("x86-64-v4")),
+    return compileCpuKernels(*module, llvm::cantFail(getCpuTarget(arch)),
                              options);
   }
 
@@ -50,11 +51,17 @@ TEST(CpuTargetTest, levels) {
   EXPECT_FALSE(llvm::is_contained(three.requiredFeatures, "avx512f"));
   CpuTarget four = llvm::cantFail(getCpuTarget("x86-64-v4"));
   EXPECT_TRUE(llvm::is_contained(four.requiredFeatures, "avx512f"));
+  EXPECT_FALSE(four.hasTiles());
+  CpuTarget sapphireRapids = llvm::cantFail(getCpuTarget("sapphirerapids"));
+  EXPECT_TRUE(sapphireRapids.hasAvx512());
+  EXPECT_TRUE(sapphireRapids.hasBf16Tiles());
+  EXPECT_TRUE(llvm::is_contained(sapphireRapids.requiredFeatures, "amx-tile"));
   for (const char *wrong : {"x86-64-v2", "sm_86", ""}) {
     llvm::Expected<CpuTarget> none = getCpuTarget(wrong);
     ASSERT_FALSE(static_cast<bool>(none));
     EXPECT_EQ(llvm::toString(none.takeError()),
-              "expects x86-64-v3, x86-64-v4 or native as CPU, but got '" +
+              "expects x86-64-v3, x86-64-v4, sapphirerapids or native as CPU, "
+              "but got '" +
                   std::string(wrong) + "'");
   }
 }
@@ -101,6 +108,23 @@ TEST_F(CpuCompiler, sameBytesForAnyThreads) { // P7.16
   ASSERT_TRUE(static_cast<bool>(three)) << llvm::toString(three.takeError());
   EXPECT_TRUE(one->sharedObject == three->sharedObject);
   EXPECT_NE(three->mlirText.find("llvm.func @silu_17"), std::string::npos);
+}
+
+// What is compiled here can be run elsewhere.
+TEST_F(CpuCompiler, tileRegisters) {
+  const char *text = "plan.kernel @k quant_linear {arithmetic = bf16, "
+                     "bits = 4 : i64, columns = 64 : i64, group = 32 : i64, "
+                     "outputs = 20 : i64, scale = bf16}";
+  CpuOptions options;
+  options.keepMlir = true;
+  for (llvm::StringRef arch : {"x86-64-v4", "sapphirerapids"}) {
+    auto image = compile(text, options, arch);
+    ASSERT_TRUE(static_cast<bool>(image)) << llvm::toString(image.takeError());
+    for (const char *intrinsic : {"ldtilecfg", "tdpbf16ps", "tilerelease"})
+      EXPECT_EQ(image->mlirText.find(intrinsic) != std::string::npos,
+                arch == "sapphirerapids")
+          << arch.str() << ", " << intrinsic;
+  }
 }
 
 TEST_F(CpuCompiler, wrongParameters) {
