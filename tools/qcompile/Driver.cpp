@@ -488,7 +488,16 @@ std::string Driver::getArch() {
 std::string Driver::getActivations() {
   if (!options.activations.empty())
     return options.activations;
-  return plan::isGpu(getArch()) ? "bf16" : "f32";
+  std::string arch = getArch();
+  if (plan::isGpu(arch))
+    return "bf16";
+  // In vectors bf16 is no faster than f32. checkTarget() tells of errors.
+  llvm::Expected<codegen::CpuTarget> target = codegen::getCpuTarget(arch);
+  if (!target)
+    llvm::consumeError(target.takeError());
+  else if (target->hasBf16Tiles())
+    return "bf16";
+  return "f32";
 }
 
 LogicalResult Driver::writeArtifact() {

@@ -75,10 +75,9 @@ int main(int argc, char **argv) {
   app.add_option("-o,--output", options.output,
                  "File to write (default: name of the target, .tandem, in the "
                  "current folder)");
-  app.add_option(
-         "--activations", options.activations,
-         "What linear layers multiply (default: f32 on a processor, bf16 "
-         "on a GPU)")
+  app.add_option("--activations", options.activations,
+                 "What linear layers multiply (default: bf16 on a GPU and on a "
+                 "processor with tile registers for it, amx-bf16, else f32)")
       ->check(CLI::IsMember({"f32", "bf16", "int8"}));
   const CLI::Range sizes(int64_t(1), int64_t(1) << 30);
   app.add_option("--block", options.block,

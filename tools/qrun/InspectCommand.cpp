@@ -10,6 +10,7 @@
 #include "runtime/cpu/Memory.h"
 #include "runtime/cuda/CudaImage.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -147,11 +148,37 @@ std::string shortText(const Json &number) {
   return buffer;
 }
 
+/// What multiplies in linear layers of a processor, and why that.
+std::string productsOf(const artifact::Artifact &root) {
+  auto has = [&](std::string_view feature) {
+    return std::any_of(
+        root.cpu()->features()->begin(), root.cpu()->features()->end(),
+        [&](const auto *name) { return name->string_view() == feature; });
+  };
+  std::string activations = textOf(root.activations());
+  std::string usual = has("amx-bf16") ? "bf16" : "f32";
+  std::string how;
+  if (activations == "bf16")
+    how = has("amx-bf16") ? "tile registers (amx-bf16), 16, 8 or 1 rows at once"
+          : has("avx512bf16") ? "vectors of pairs (avx512bf16)"
+                              : "vectors of f32, of rows rounded to bf16";
+  else if (activations == "int8")
+    how = has("avx512vnni") ? "vectors of bytes (avx512vnni)"
+          : has("avxvnni")  ? "vectors of bytes (avxvnni)"
+                            : "vectors of bytes (avx2)";
+  else
+    how = has("avx512f") ? "vectors of f32 (avx512f)" : "vectors of f32 (avx2)";
+  return how + (activations == usual ? ", the default for these features"
+                                     : ", asked for; the default is " + usual);
+}
+
 Json describe(const Artifact &artifact) {
   const artifact::Artifact &root = artifact.root();
   Json object = {{"format", artifact.header().version()},
                  {"arch", root.arch()->str()},
                  {"activations", textOf(root.activations())}};
+  if (root.cpu() && root.activations())
+    object["products"] = productsOf(root);
   if (root.cpu())
     object["cpu"] = {{"level", root.cpu()->level()->str()},
                      {"features", linesOf(root.cpu()->features())}};
@@ -228,6 +255,8 @@ void printText(const Json &object) {
   printLine("format", object["format"].dump());
   printLine("arch", object["arch"]);
   printLine("activations", object["activations"]);
+  if (object.contains("products"))
+    printLine("products", object["products"]);
   if (object.contains("cpu"))
     printLine("cpu features", join(object["cpu"]["features"], " "));
   for (const Json &image : object["images"])
