@@ -64,8 +64,10 @@ void BlockChooser::record(uint32_t rows, uint32_t accepted, double seconds) {
     if (times.rows == rows)
       recordTime(times, seconds);
   double plain = expectedSeconds(1);
+  // A round without a draft loses nothing to drafts, however long it took.
   // What was gained long ago is no reason to lose it again.
-  lost = std::max(lost + seconds - accepted * plain, -tokensToLose * plain);
+  if (rows > 1)
+    lost = std::max(lost + seconds - accepted * plain, -tokensToLose * plain);
   tokens += accepted;
   double memory = rows > 1 ? roundMemory : tokenMemory;
   for (Hits &hits : places) {

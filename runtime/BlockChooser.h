@@ -76,8 +76,8 @@ private:
   std::vector<Hits> places;
   double draftCost;
 
-  /// Of this text: seconds that rounds took beyond what as many tokens would
-  /// have taken without drafts, and tokens so far.
+  /// Of this text: seconds that rounds with drafts took beyond what as many
+  /// tokens would have taken without, and tokens so far.
   double lost = 0;
   uint64_t tokens = 0;
   uint32_t budget = 0;

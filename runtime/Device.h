@@ -16,6 +16,7 @@
 #include "runtime/Status.h"
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -64,6 +65,11 @@ public:
     return failure(StatusCode::Unsupported,
                    "this device cannot measure launches");
   }
+
+  /// Seconds that the calling thread has computed so far, for a device whose
+  /// programs run on it: what others take from the processor does not count.
+  /// None where only a clock can tell how long a program takes.
+  virtual std::optional<double> busySeconds() const { return std::nullopt; }
 
   /// How the device runs the rounds of a text by itself; null when it cannot.
   virtual RoundLoop *roundLoop() { return nullptr; }

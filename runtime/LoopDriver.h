@@ -47,6 +47,8 @@ public:
   Status restore(uint32_t snapshot) { return device.restore(snapshot); }
   /// As Device::roundLoop.
   RoundLoop *roundLoop() { return device.roundLoop(); }
+  /// As Device::busySeconds.
+  std::optional<double> busySeconds() const { return device.busySeconds(); }
 
   Status writeCount(uint32_t port, uint32_t value);
   Status writeTokens(uint32_t port, std::span<const uint32_t> tokens);

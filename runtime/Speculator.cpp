@@ -430,10 +430,12 @@ StatusOr<uint32_t> Speculator::draftRound(uint64_t position, uint32_t rows,
 StatusOr<uint32_t> Speculator::chosenRound(uint64_t position, Text &text) {
   uint32_t wanted = text.budget - uint32_t(text.result.ids.size());
   uint32_t rows = chooser.choose(text.blockRows, wanted);
-  double begin = now();
+  // A round in which somebody else had the processor took no more work.
+  auto seconds = [&] { return driver.busySeconds().value_or(now()); };
+  double begin = seconds();
   TANDEM_ASSIGN_OR_RETURN(uint32_t accepted, draftRound(position, rows, text));
   // Reading the count waited for the programs.
-  chooser.record(rows, accepted, now() - begin);
+  chooser.record(rows, accepted, seconds() - begin);
   text.result.roundRows.push_back(rows);
   return accepted;
 }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <ctime>
 #include <sys/mman.h>
 
 namespace tandem {
@@ -267,6 +268,13 @@ StatusOr<std::vector<double>> CpuDevice::profile(uint32_t program) {
     seconds.push_back(duration.count());
   }
   return seconds;
+}
+
+std::optional<double> CpuDevice::busySeconds() const {
+  timespec time;
+  if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) != 0)
+    return std::nullopt;
+  return double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
 }
 
 Status CpuDevice::write(uint32_t port, std::span<const std::byte> data) {

@@ -48,6 +48,7 @@ public:
   StatusOr<std::vector<double>> profile(uint32_t program) override;
   Status write(uint32_t port, std::span<const std::byte> data) override;
   Status read(uint32_t port, std::span<std::byte> data) override;
+  std::optional<double> busySeconds() const override;
 
   unsigned threads() const { return pool->size(); }
 
