@@ -543,6 +543,21 @@ TEST_F(ImporterTest, MissingAndUnknownTensors) { // P1.22, P1.24, P1.28, P3.01
   EXPECT_EQ(message(), "T: tensor '" + name +
                            "_shape' is missing, but the module's weight is "
                            "packed");
+  // The first packed module lacks what the section promises of all.
+  std::string first = Prefix + "layers.0.linear_attn.in_proj_qkv.weight";
+  auto messageOf = [&](const char *key, const nlohmann::json &value) {
+    EditableCheckpoint promised = target;
+    promised.config()["quantization_config"]["config_groups"]["group_0"]
+                     ["weights"][key] = value;
+    useTarget(promised);
+    return message();
+  };
+  EXPECT_EQ(messageOf("symmetric", false),
+            "T: tensor '" + first +
+                "_zero_point' is missing, but the module is not symmetric");
+  EXPECT_EQ(messageOf("actorder", "group"),
+            "T: tensor '" + first +
+                "_g_idx' is missing, but actorder in T/config.json is 'group'");
   edited = target;
   edited.tensors[Prefix + "layers.0.foo.weight"] = {"BF16", {1}, "ab"};
   useTarget(edited);
