@@ -121,6 +121,19 @@ func.func @attention(%q: tensor<4x32xf32> {lm.port = "q"},
 
 // -----
 
+// A ring keeps the last rows only.
+// CHECK: plan.state "kv" kind "window" : memref<2x1x64x16xf32>
+func.func @window(%k: tensor<4x16xf32> {lm.port = "k"},
+                  %start: tensor<1xi32> {lm.port = "start"},
+                  %c: !lm.kv_cache<ring 64x1x16xf32> {lm.state = "kv"})
+    -> (!lm.kv_cache<ring 64x1x16xf32> {lm.state = "kv"}) {
+  %d = lm.cache_append %c, %k, %k at %start
+      : !lm.kv_cache<ring 64x1x16xf32>, tensor<4x16xf32>
+  return %d : !lm.kv_cache<ring 64x1x16xf32>
+}
+
+// -----
+
 // Rows that may be rejected are saved by a launch of their own, behind the one
 // whose items read the rows saved before.
 // CHECK: plan.kernel @gated_delta
