@@ -14,6 +14,23 @@ include_directories(SYSTEM ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
 separate_arguments(TANDEM_LLVM_DEFINITIONS NATIVE_COMMAND "${LLVM_DEFINITIONS}")
 add_definitions(${TANDEM_LLVM_DEFINITIONS})
 
+# What most files of the compiler include of MLIR and LLVM, and none of our own
+# headers: an include that a file forgets still shows in every other build.
+if(TANDEM_PRECOMPILED_HEADERS)
+  file(WRITE ${PROJECT_BINARY_DIR}/cmake/PrecompiledHeaders.cpp "")
+  add_library(TandemPrecompiledHeaders OBJECT
+    ${PROJECT_BINARY_DIR}/cmake/PrecompiledHeaders.cpp)
+  target_precompile_headers(TandemPrecompiledHeaders PRIVATE
+    <mlir/Dialect/Func/IR/FuncOps.h>
+    <mlir/IR/Builders.h>
+    <mlir/IR/BuiltinOps.h>
+    <mlir/IR/OpImplementation.h>
+    <mlir/IR/PatternMatch.h>
+    <mlir/Pass/PassManager.h>
+    <llvm/ADT/TypeSwitch.h>
+    <llvm/Support/raw_ostream.h>)
+endif()
+
 # tandem_compiler_library(name sources... DEPENDS targets... LINK libraries...)
 #
 # A static library of the compiler. MLIR and LLVM themselves come from Debian's
@@ -26,4 +43,7 @@ function(tandem_compiler_library name)
     add_dependencies(${name} ${ARG_DEPENDS})
   endif()
   target_link_libraries(${name} PUBLIC ${ARG_LINK})
+  if(TANDEM_PRECOMPILED_HEADERS)
+    target_precompile_headers(${name} REUSE_FROM TandemPrecompiledHeaders)
+  endif()
 endfunction()
