@@ -216,81 +216,131 @@ struct DeltaRows {
   Memory key, value, decay, beta;
 };
 
-/// The delta rule on one tile: 16 values of a head.
-class DeltaStep {
+/// The delta rule on one tile: 16 values of a head. A walk over the state ends
+/// one row and begins the next.
+class DeltaTile {
 public:
-  DeltaStep(KernelBuilder &k, const DeltaCache &sizes, Var item)
+  /// \p scaled is scratch of `key_dim` numbers.
+  DeltaTile(KernelBuilder &k, const DeltaCache &sizes, Var item, Memory scaled)
       : k(k), sizes(sizes), head(item / sizes.tiles),
         keyHead(head / (sizes.heads / sizes.keyHeads)),
         firstValue(item % sizes.tiles * KernelBuilder::lanes),
         mask(sizes.valueDim % KernelBuilder::lanes == 0
                  ? Var()
-                 : k.firstLanes(k.index(sizes.valueDim) - firstValue)) {}
+                 : k.firstLanes(k.index(sizes.valueDim) - firstValue)),
+        scaled(scaled) {}
 
-  /// Steps \p state over \p row of \p rows. With a query its product with the
-  /// new state goes to \p output.
-  void emit(Memory state, const DeltaRows &rows, Var row, Memory query,
+  /// Steps \p state over the first \p count of \p rows. With a query its
+  /// product with every new state goes to \p output.
+  void emit(Memory state, const DeltaRows &rows, Var count, Memory query,
             Memory output);
 
 private:
-  Var sumOverKeys(llvm::function_ref<Var(Var keyIndex, Var sum)> add);
+  /// Decays the state for \p row; the return value is S^T k.
+  Var begin(Memory state, const DeltaRows &rows, Var row);
+  /// Ends \p row, whose S^T k is \p predicted; begin() of the row behind it
+  /// when there is a \p next.
+  Var step(Memory state, const DeltaRows &rows, Var row, Var predicted,
+           bool next, Memory query, Memory output);
+  Vars sumOverKeys(
+      size_t count,
+      llvm::function_ref<void(Var keyIndex, llvm::MutableArrayRef<Var> sums)>
+          add);
+  Memory keyOf(const DeltaRows &rows, Var row) const {
+    return rows.key.at(row * sizes.keyColumns + keyHead * sizes.keyDim);
+  }
+  Var decayOf(const DeltaRows &rows, Var row) const {
+    return exp(k, rows.decay.loadSplat(row * sizes.heads + head));
+  }
 
+  static constexpr int64_t lanes = KernelBuilder::lanes;
   KernelBuilder &k;
   const DeltaCache &sizes;
   Var head, keyHead, firstValue, mask;
+  Memory scaled;
 };
 } // namespace
 
-/// Sums add() over all keys. Four sums run side by side, because one alone
-/// would wait for itself.
-Var DeltaStep::sumOverKeys(llvm::function_ref<Var(Var, Var)> add) {
+/// Sums over all keys, \p count of them at a time. Each is four sums side by
+/// side, because one alone would wait for itself.
+Vars DeltaTile::sumOverKeys(
+    size_t count,
+    llvm::function_ref<void(Var, llvm::MutableArrayRef<Var>)> add) {
   constexpr int64_t parts = 4;
-  Vars sums(parts, k.splat(0.0));
+  Vars sums(parts * count, k.splat(0.0));
+  auto addTo = [&](Var key, int64_t part, Vars &into) {
+    add(key, llvm::MutableArrayRef<Var>(into).slice(part * count, count));
+  };
   int64_t full = sizes.keyDim / parts * parts;
   sums = k.loop(0, full, parts, sums, [&](Var first, const Vars &carried) {
-    Vars next;
+    Vars next = carried;
     for (int64_t part = 0; part < parts; ++part)
-      next.push_back(add(first + part, carried[part]));
+      addTo(first + part, part, next);
     return next;
   });
   for (int64_t left = full; left < sizes.keyDim; ++left)
-    sums[left - full] = add(k.index(left), sums[left - full]);
-  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    addTo(k.index(left), left - full, sums);
+  Vars totals;
+  for (size_t i = 0; i < count; ++i)
+    totals.push_back((sums[i] + sums[count + i]) +
+                     (sums[2 * count + i] + sums[3 * count + i]));
+  return totals;
 }
 
-void DeltaStep::emit(Memory state, const DeltaRows &rows, Var row, Memory query,
-                     Memory output) {
-  constexpr int64_t lanes = KernelBuilder::lanes;
-  Var keyBase = row * sizes.keyColumns + keyHead * sizes.keyDim;
+Var DeltaTile::begin(Memory state, const DeltaRows &rows, Var row) {
+  Memory key = keyOf(rows, row);
+  Var decay = decayOf(rows, row);
+  return sumOverKeys(1, [&](Var i, llvm::MutableArrayRef<Var> sums) {
+    Var decayed = state.loadVector(i * lanes) * decay;
+    state.storeVector(i * lanes, decayed);
+    sums[0] = k.fma(key.loadSplat(i), decayed, sums[0]);
+  })[0];
+}
+
+Var DeltaTile::step(Memory state, const DeltaRows &rows, Var row, Var predicted,
+                    bool next, Memory query, Memory output) {
   Var valueBase = row * sizes.valueColumns + head * sizes.valueDim + firstValue;
-  Memory key = rows.key.at(keyBase);
-  Var decay = exp(k, rows.decay.loadSplat(row * sizes.heads + head));
+  Memory key = keyOf(rows, row);
   Var beta = rows.beta.loadSplat(row * sizes.heads + head);
-
-  // S^T k with the decayed state, which is not written yet.
-  Var predicted = sumOverKeys([&](Var i, Var sum) {
-    Var decayed = state.loadVector(i * lanes) * decay;
-    return k.fma(key.loadSplat(i), decayed, sum);
-  });
   Var delta = (rows.value.loadVector(valueBase, mask) - predicted) * beta;
-
-  auto update = [&](Var i) {
-    Var decayed = state.loadVector(i * lanes) * decay;
-    Var updated = k.fma(key.loadSplat(i), delta, decayed);
-    state.storeVector(i * lanes, updated);
-    return updated;
-  };
   bool hasQuery = query.isValid();
-  if (!hasQuery) {
-    k.loop(0, sizes.keyDim, 1, [&](Var i) { update(i); });
-    return;
+  if (hasQuery) {
+    Memory from = query.at(row * sizes.keyColumns + keyHead * sizes.keyDim);
+    float scale = k.spec().getFloat("scale_by");
+    k.loopColumns(sizes.keyDim, [&](Var i, Var some) {
+      scaled.storeVector(i, from.loadVector(i, some) * scale, some);
+    });
   }
-  Var scale = k.splat(k.spec().getFloat("scale_by"));
-  Memory q = query.at(keyBase);
-  Var result = sumOverKeys([&](Var i, Var sum) {
-    return k.fma(q.loadSplat(i) * scale, update(i), sum);
+  Memory nextKey = next ? keyOf(rows, row + 1) : Memory();
+  Var nextDecay = next ? decayOf(rows, row + 1) : Var();
+  Vars sums =
+      sumOverKeys(hasQuery + next, [&](Var i, llvm::MutableArrayRef<Var> sums) {
+        Var updated =
+            k.fma(key.loadSplat(i), delta, state.loadVector(i * lanes));
+        if (hasQuery)
+          sums[0] = k.fma(scaled.loadSplat(i), updated, sums[0]);
+        if (next) {
+          updated = updated * nextDecay;
+          sums[hasQuery] = k.fma(nextKey.loadSplat(i), updated, sums[hasQuery]);
+        }
+        state.storeVector(i * lanes, updated);
+      });
+  if (hasQuery)
+    output.storeVector(valueBase, sums[0], mask);
+  return next ? sums[hasQuery] : Var();
+}
+
+void DeltaTile::emit(Memory state, const DeltaRows &rows, Var count,
+                     Memory query, Memory output) {
+  k.ifThen(count > 0, [&] {
+    Var last = count - 1;
+    Vars predicted = k.loop(
+        0, last, 1, {begin(state, rows, k.index(0))},
+        [&](Var row, const Vars &before) {
+          return Vars{step(state, rows, row, before[0], true, query, output)};
+        });
+    step(state, rows, last, predicted[0], false, query, output);
   });
-  output.storeVector(valueBase, result, mask);
 }
 
 void tandem::codegen::buildGatedDelta(KernelBuilder &k) {
@@ -304,16 +354,14 @@ void tandem::codegen::buildGatedDelta(KernelBuilder &k) {
   Memory cache = k.operand(7, k.f32());
   DeltaRows pending = {cache.at(sizes.keys), cache.at(sizes.values),
                        cache.at(sizes.decays), cache.at(sizes.betas)};
-  Memory scratch;
-  if (!commit)
-    scratch = k.scratch(sizes.tileSize * 4, k.f32());
+  // A state that is not durable, and a row of the query.
+  Memory scratch = k.scratch((sizes.tileSize + sizes.keyDim) * 4, k.f32());
 
   k.loopItems([&](Var item) {
-    DeltaStep step(k, sizes, item);
+    DeltaTile tile(k, sizes, item, scratch.at(sizes.tileSize));
     Memory kept = cache.at(item * sizes.tileSize);
     // What was accepted is durable from now on.
-    k.loop(0, accepted, 1,
-           [&](Var row) { step.emit(kept, pending, row, Memory(), Memory()); });
+    tile.emit(kept, pending, accepted, Memory(), Memory());
     // The rows of this call are durable only with `commit`.
     Memory state = kept;
     if (!commit) {
@@ -322,8 +370,7 @@ void tandem::codegen::buildGatedDelta(KernelBuilder &k) {
       });
       state = scratch;
     }
-    k.loop(0, k.rows(), 1,
-           [&](Var row) { step.emit(state, input, row, query, output); });
+    tile.emit(state, input, k.rows(), query, output);
   });
 }
 
