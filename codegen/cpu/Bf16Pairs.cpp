@@ -9,6 +9,11 @@ using namespace tandem::codegen;
 
 static constexpr int64_t lanes = KernelBuilder::lanes;
 
+static Var makeHalves(KernelBuilder &k, llvm::ArrayRef<int16_t> halves) {
+  return k.constant(mlir::DenseElementsAttr::get(
+      mlir::VectorType::get({2 * lanes}, k.ops().getI16Type()), halves));
+}
+
 //===----------------------------------------------------------------------===//
 // Rows
 //===----------------------------------------------------------------------===//
@@ -19,29 +24,51 @@ Bf16Rows::Bf16Rows(KernelBuilder &k, int64_t columns, int64_t blockColumns)
   assert(columns % blockColumns == 0 && blockColumns % lanes == 0);
 }
 
+/// The column, of a few that are packed together, at half \p index of the
+/// words.
+static int64_t columnOf(int64_t index, int64_t distance) {
+  int64_t pair = index / 2, second = index % 2 * distance;
+  return (distance == 4 ? pair / 4 * 8 + pair % 4 : 2 * pair) + second;
+}
+
 void Bf16Rows::pack(llvm::ArrayRef<Memory> rows, Memory packed) const {
   auto count = static_cast<int64_t>(rows.size());
+  Memory to = packed.as(k.i32());
+  if (blockColumns % (2 * lanes) == 0) {
+    llvm::SmallVector<int16_t> order;
+    for (int64_t index = 0; index < 2 * lanes; ++index)
+      order.push_back(static_cast<int16_t>(columnOf(index, distance)));
+    Var picks = makeHalves(k, order);
+    return k.loop(0, columns, 2 * lanes, [&](Var column) {
+      for (int64_t row = 0; row < count; ++row) {
+        Var first = rows[row].loadVector(column);
+        Var second = rows[row].loadVector(column + lanes);
+        to.storeVector(placeOf(column, row, count),
+                       k.narrowToBf16(first, second, picks));
+      }
+    });
+  }
   constexpr int64_t pairs = lanes / 2;
   llvm::SmallVector<int64_t> low, high;
   for (int64_t pair = 0; pair < lanes; ++pair) {
     // The second half is not stored.
-    int64_t i = pair % pairs;
-    int64_t first = distance == 4 ? i / 4 * 8 + i % 4 : 2 * i;
-    low.push_back(first);
-    high.push_back(first + distance);
+    low.push_back(columnOf(pair % pairs * 2, distance));
+    high.push_back(columnOf(pair % pairs * 2 + 1, distance));
   }
-  int64_t rowPairs = blockColumns / 2;
-  Memory to = packed.as(k.i32());
   k.loop(0, columns, lanes, [&](Var column) {
     for (int64_t row = 0; row < count; ++row) {
       Var bits = roundToBf16(k, rows[row].loadVector(column));
       Var pairOf = ((k.shuffle(bits, bits, low) >> 16) & 0xffff) |
                    k.shuffle(bits, bits, high);
-      to.storeVector(column / blockColumns * (count * rowPairs) +
-                         column % blockColumns / 2 + row * rowPairs,
-                     pairOf, k.firstLanes(pairs));
+      to.storeVector(placeOf(column, row, count), pairOf, k.firstLanes(pairs));
     }
   });
+}
+
+Var Bf16Rows::placeOf(Var column, int64_t row, int64_t rows) const {
+  int64_t rowPairs = blockColumns / 2;
+  return column / blockColumns * (rows * rowPairs) + column % blockColumns / 2 +
+         row * rowPairs;
 }
 
 Var Bf16Rows::load(Memory packed, int64_t rows, Var block, int64_t row,
@@ -58,11 +85,6 @@ Memory Bf16Rows::block(Memory packed, int64_t rows, Var block) const {
 //===----------------------------------------------------------------------===//
 // Weights
 //===----------------------------------------------------------------------===//
-
-static Var makeHalves(KernelBuilder &k, llvm::ArrayRef<int16_t> halves) {
-  return k.constant(mlir::DenseElementsAttr::get(
-      mlir::VectorType::get({2 * lanes}, k.ops().getI16Type()), halves));
-}
 
 /// What codes of 4 bits mean. Twice, since the permutation looks at five bits.
 static Var makeCodeTable(KernelBuilder &k) {

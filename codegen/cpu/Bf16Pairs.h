@@ -34,6 +34,9 @@ public:
   Memory block(Memory packed, int64_t rows, Var block) const;
 
 private:
+  /// The word, of \p rows packed rows, that the pairs of 16 columns begin at.
+  Var placeOf(Var column, int64_t row, int64_t rows) const;
+
   KernelBuilder &k;
   int64_t columns, blockColumns;
   /// Between the columns of a pair.

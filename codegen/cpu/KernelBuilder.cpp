@@ -364,6 +364,15 @@ Var KernelBuilder::dotBf16(Var sum, Var left, Var right) {
                          bitcastTo(right.value(), 2 * lanes, bf16)}));
 }
 
+Var KernelBuilder::narrowToBf16(Var first, Var second, Var picks) {
+  assert(cpuTarget.hasBf16Dots());
+  Value narrow =
+      callIntrinsic("llvm.x86.avx512bf16.cvtne2ps2bf16.512",
+                    VectorType::get({2 * lanes}, builder.getBF16Type()),
+                    {second.value(), first.value()});
+  return pickHalves(Var(*this, bitcastTo(narrow, lanes, i32())), picks);
+}
+
 Var KernelBuilder::extract(Var vector, int64_t lane) {
   return Var(*this, vector::ExtractOp::create(builder, vector.value(), lane));
 }

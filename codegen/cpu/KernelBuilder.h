@@ -127,6 +127,9 @@ public:
   /// Adds to every lane of \p sum (f32) the products of its two bf16 in \p left
   /// and \p right, [16] i32 each. Only where the processor hasBf16Dots().
   Var dotBf16(Var sum, Var left, Var right);
+  /// The numbers of \p first and then of \p second, f32, as the nearest bf16,
+  /// in the order \p picks, [32] i16. Only where the processor hasBf16Dots().
+  Var narrowToBf16(Var first, Var second, Var picks);
   Var extract(Var vector, int64_t lane);
   Var broadcast(Var scalar);
   /// Calls an intrinsic of LLVM that has no result.
