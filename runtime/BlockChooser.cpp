@@ -15,7 +15,7 @@ static constexpr size_t rememberedTimes = 7;
 static constexpr double rowCost = 0.12;
 /// What is expected of a drafter nobody has seen, and how many drafts seen
 /// outweigh that.
-static constexpr double priorRight = 0.75, priorWeight = 1.5;
+static constexpr double priorRight = 0.75, priorWeight = 6;
 /// Rows of the first round with a draft, at most.
 static constexpr uint32_t firstDraftRows = 4;
 /// What one round more leaves of the weight of those before, and what a token
