@@ -201,6 +201,14 @@ void LaunchCost::addFamily() {
     cost.keyValues += 2.0 * rows * number("heads") * number("dim") *
                       getElementBytes(launch.getOutputs()[0]);
     return;
+  case KernelFamily::attention_inputs: {
+    double heads = 2.0 * number("caches") * number("heads");
+    cost.keyValues += rows * heads * number("dim") *
+                      getElementBytes(launch.getOutputs().back());
+    cost.operations +=
+        7.0 * rows * number("dim") * (number("query_heads") + heads / 2);
+    return;
+  }
   case KernelFamily::short_conv:
   case KernelFamily::delta_inputs:
     // The rows before are read and these are kept.
@@ -209,6 +217,10 @@ void LaunchCost::addFamily() {
     cost.operations += 2.0 * rows * number("channels") * number("taps");
     return;
   case KernelFamily::gated_delta:
+    if (kernel.getParameters().contains("saves"))
+      cost.states += getPendingBytes(rows);
+    if (kernel.getParameters().contains("normed"))
+      cost.operations += 4.0 * rows * number("heads") * number("value_dim");
     return addDelta();
   case KernelFamily::delta_save:
     cost.states += getPendingBytes(rows);

@@ -78,7 +78,7 @@ Value DFlash::runAttention(LayerBuilder &layers, Value input, Value start,
                                      weights, config, kNormOffset);
   Value attended = lm::AttentionOp::create(
       builder, getNameLoc(builder, weights.module), query.getType(), query,
-      cache, start, /*count=*/Value(),
+      cache, start, /*count=*/Value(), /*gate=*/Value(),
       type.causal ? builder.getUnitAttr() : UnitAttr(),
       type.window ? builder.getI64IntegerAttr(*type.window) : IntegerAttr(),
       builder.getF32FloatAttr(1.0 / std::sqrt(double(config.headDim))));

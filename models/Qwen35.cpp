@@ -188,7 +188,7 @@ Value Qwen35::runAttention(LayerBuilder &layers, Value input,
                                      weights, config, kNormOffset);
   Value attended = lm::AttentionOp::create(
       builder, loc, queryType, query, cache, context.start, context.count,
-      builder.getUnitAttr(), /*window=*/IntegerAttr(),
+      /*gate=*/Value(), builder.getUnitAttr(), /*window=*/IntegerAttr(),
       builder.getF32FloatAttr(1.0 / std::sqrt(double(config.headDim))));
   gate = lm::SigmoidOp::create(builder, loc, queryType, gate);
   Value gated = lm::MulOp::create(builder, loc, queryType, attended, gate);
@@ -240,8 +240,9 @@ Value Qwen35::runDeltaNet(LayerBuilder &layers, Value input,
   auto delta = lm::GatedDeltaOp::create(
       builder, loc, valueType, deltaCache.getType(), query, key,
       split.getResult(2), decay, beta, deltaCache, context.accepted,
-      context.count, commit,
-      builder.getF32FloatAttr(1.0 / std::sqrt(double(config.linearKeyDim))));
+      context.count, /*gate=*/Value(), /*norm_weight=*/Value(), commit,
+      builder.getF32FloatAttr(1.0 / std::sqrt(double(config.linearKeyDim))),
+      /*norm_eps=*/FloatAttr());
   deltaCache = delta.getResult();
 
   Value gate = layers.linear(input, weights.gate);

@@ -111,6 +111,60 @@ static LogicalResult convertDeltaInputs(FunctionConverter &c,
   return success();
 }
 
+static LogicalResult convertAttentionInputs(FunctionConverter &c,
+                                            lm::AttentionInputsOp op) {
+  if (!c.plan.forGpu)
+    return op.emitOpError("has no kernel on a processor");
+  auto type = cast<lm::KvCacheType>(op.getCaches()[0].getType());
+  auto vector = plan::VectorAttr::get(op.getContext(), type.getDim());
+  auto slots =
+      static_cast<int64_t>(llvm::alignTo(type.getSlots(), plan::kTile));
+  int64_t queryHeads =
+      op.getRotated() ? columnsOf(op.getRotated()) / type.getDim() : 0;
+  Launch launch{
+      KernelFamily::attention_inputs,
+      {c.number("caches", static_cast<int64_t>(op.getCaches().size())),
+       c.number("heads", type.getHeads()), c.number("dim", type.getDim()),
+       c.number("slots", slots), c.number("query_heads", queryHeads),
+       c.number("gated", op.getGate() ? 1 : 0),
+       c.number("dims", static_cast<int64_t>(op.getDims())),
+       c.number("positions", c.positions),
+       c.real("eps", op.getNorm().getEps().getValue()),
+       c.real("offset", op.getNorm().getOffset().getValue())}};
+  if (op.getQuery()) {
+    FailureOr<Value> norm = c.weight(op, op.getQueryNorm(), vector);
+    if (failed(norm))
+      return failure();
+    launch.inputs = {c.memory(op.getQuery()), *norm};
+    launch.outputs.push_back(c.createMemory(op.getRotated()));
+    if (op.getGate())
+      launch.outputs.push_back(c.createMemory(op.getGate()));
+  }
+  for (ValueRange list : {ValueRange(op.getKeys()), ValueRange(op.getValues())})
+    for (Value value : list)
+      launch.inputs.push_back(c.memory(value));
+  for (Value weight : op.getKeyNorms()) {
+    FailureOr<Value> norm = c.weight(op, weight, vector);
+    if (failed(norm))
+      return failure();
+    launch.inputs.push_back(*norm);
+  }
+  launch.inputs.push_back(c.memory(op.getStart()));
+  launch.inputs.push_back(c.ropeTable(op, op.getDims(), op.getTheta()));
+  for (auto [cache, result] :
+       llvm::zip_equal(op.getCaches(), op.getResults())) {
+    FailureOr<Value> place = c.updateCache(op, cache, result);
+    if (failed(place))
+      return failure();
+    launch.outputs.push_back(*place);
+  }
+  launch.rows = rowsOf(op.getKeys()[0]);
+  launch.count = op.getCount() ? c.memory(op.getCount()) : Value();
+  launch.perRow = true;
+  c.emit(op, std::move(launch));
+  return success();
+}
+
 /// Two launches: the largest logit of every part of the vocabulary, then the
 /// largest of those.
 static LogicalResult convertHeadArgmax(FunctionConverter &c,
@@ -161,6 +215,9 @@ ConversionResult tandem::convertFusedOp(FunctionConverter &c, Operation *op) {
   return llvm::TypeSwitch<Operation *, ConversionResult>(op)
       .Case([&](lm::FusedLinearOp op) { return convertFusedLinear(c, op); })
       .Case([&](lm::DeltaInputsOp op) { return convertDeltaInputs(c, op); })
+      .Case([&](lm::AttentionInputsOp op) {
+        return convertAttentionInputs(c, op);
+      })
       .Case([&](lm::HeadArgmaxOp op) { return convertHeadArgmax(c, op); })
       .Case([&](lm::LastPositionOp op) { return convertLastPosition(c, op); })
       .Default([](Operation *) { return std::nullopt; });

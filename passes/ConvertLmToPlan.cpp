@@ -172,6 +172,14 @@ FailureOr<Value> FunctionConverter::weight(Operation *user,
   return plan.getWeight(user->getLoc(), sources, packing, order);
 }
 
+Value FunctionConverter::ropeTable(Operation *op, uint64_t dims,
+                                   const APFloat &theta) {
+  return plan.getRopeTable(
+      op->getLoc(), plan::RopeTableAttr::get(
+                        op->getContext(), positions, static_cast<int64_t>(dims),
+                        builder.getF64FloatAttr(theta.convertToDouble())));
+}
+
 FailureOr<Value> FunctionConverter::updateCache(Operation *op, Value cache,
                                                 Value result) {
   for (Operation *user : cache.getUsers())

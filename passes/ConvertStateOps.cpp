@@ -1,5 +1,6 @@
 //===- ConvertStateOps.cpp - LmStateOps.td to launches ------------------===//
 
+#include "dialects/plan/SavedRows.h"
 #include "passes/FunctionConverter.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -10,11 +11,7 @@ using namespace tandem;
 using plan::KernelFamily;
 
 static LogicalResult convertRope(FunctionConverter &c, lm::RopeOp op) {
-  Value table = c.plan.getRopeTable(
-      op.getLoc(),
-      plan::RopeTableAttr::get(
-          op.getContext(), c.positions, op.getDims(),
-          c.builder.getF64FloatAttr(op.getTheta().convertToDouble())));
+  Value table = c.ropeTable(op, op.getDims(), op.getTheta());
   Launch launch{KernelFamily::rope,
                 {c.number("columns", columnsOf(op.getInput())),
                  c.number("head_dim", op.getHeadDim()),
@@ -62,6 +59,12 @@ static LogicalResult convertAttention(FunctionConverter &c,
        c.real("scale_by", op.getScale())}};
   launch.inputs = {c.memory(op.getQuery()), c.memory(op.getCache()),
                    c.memory(op.getStart())};
+  if (op.getGate()) {
+    if (!c.plan.forGpu)
+      return op.emitOpError("with a gate has no kernel on a processor");
+    launch.parameters.push_back(c.number("gated", 1));
+    launch.inputs.push_back(c.memory(op.getGate()));
+  }
   launch.outputs = {c.createMemory(op.getResult())};
   launch.rows = rowsOf(op.getQuery());
   launch.count = op.getCount() ? c.memory(op.getCount()) : Value();
@@ -135,6 +138,25 @@ static LogicalResult convertGatedDelta(FunctionConverter &c,
   launch.count = op.getCount() ? c.memory(op.getCount()) : Value();
   launch.items =
       type.getHeads() * llvm::divideCeil(type.getValueDim(), plan::kTile);
+  // GPUs leave as many rows waiting in the same launch.
+  bool saves = c.plan.forGpu && !op.getCommit() &&
+               plan::canSaveRows(type.getPending(), type.getKeyDim());
+  if (saves)
+    launch.parameters.push_back(c.number("saves", 1));
+  if (op.getGate()) {
+    if (!saves)
+      return op.emitOpError("with a norm has a kernel on GPUs alone, for few "
+                            "rows and short keys");
+    FailureOr<Value> weight =
+        c.weight(op, op.getNormWeight(),
+                 plan::VectorAttr::get(op.getContext(), type.getValueDim()));
+    if (failed(weight))
+      return failure();
+    launch.parameters.push_back(c.number("normed", 1));
+    launch.parameters.push_back(c.real("norm_eps", *op.getNormEps()));
+    launch.inputs.push_back(c.memory(op.getGate()));
+    launch.inputs.push_back(*weight);
+  }
   Launch save{KernelFamily::delta_save, sizes};
   save.inputs = {c.memory(op.getKey()), c.memory(op.getValue()),
                  c.memory(op.getDecay()), c.memory(op.getBeta())};
@@ -143,7 +165,7 @@ static LogicalResult convertGatedDelta(FunctionConverter &c,
   save.count = launch.count;
   save.perRow = true;
   c.emit(op, std::move(launch));
-  if (!op.getCommit())
+  if (!op.getCommit() && !saves)
     c.emit(op, std::move(save));
   return success();
 }

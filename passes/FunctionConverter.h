@@ -69,6 +69,9 @@ public:
   mlir::FailureOr<mlir::Value> weight(mlir::Operation *user,
                                       llvm::ArrayRef<mlir::Value> tensors,
                                       plan::PackingAttrInterface packing);
+  /// The rope table of \p op.
+  mlir::Value ropeTable(mlir::Operation *op, uint64_t dims,
+                        const llvm::APFloat &theta);
   /// The cache operand that `op` updates: its memory, given to `result` too.
   mlir::FailureOr<mlir::Value>
   updateCache(mlir::Operation *op, mlir::Value cache, mlir::Value result);

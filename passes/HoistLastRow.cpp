@@ -63,7 +63,7 @@ struct HoistLastRow : OpRewritePattern<lm::LastRowOp> {
       mapRows(producer, activations, op.getCount(), mapping, rewriter);
     } else if (auto attention = dyn_cast<lm::AttentionOp>(producer)) {
       // One row at the last position, which is the last one in the cache.
-      if (attention.getCount() != op.getCount())
+      if (attention.getCount() != op.getCount() || attention.getGate())
         return rewriter.notifyMatchFailure(op, "attends with another count");
       mapRows(producer, attention.getQuery(), op.getCount(), mapping, rewriter);
       mapPosition(attention.getStart(), op.getCount(), mapping, rewriter);

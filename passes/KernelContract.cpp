@@ -52,6 +52,7 @@ private:
   void addFamily();
   void addFusedLinear();
   void addDelta();
+  void addAttentionInputs();
 
   //===-- Parameters ------------------------------------------------------===//
 
@@ -146,7 +147,8 @@ private:
   Operand taps() {
     return weight<plan::TapsAttr>(number("taps"), number("channels"));
   }
-  Operand ropeTable();
+  /// The table that is input \p index.
+  Operand ropeTable(size_t index);
   Operand keyValueCache() {
     return memory({2, number("heads"), number("slots"), number("dim")},
                   activations());
@@ -179,9 +181,9 @@ private:
 //===----------------------------------------------------------------------===//
 
 /// Any theta will do: it is in the numbers of the table alone.
-Operand ContractBuilder::ropeTable() {
+Operand ContractBuilder::ropeTable(size_t index) {
   FloatAttr theta = builder.getF64FloatAttr(1);
-  if (Value table = input(2))
+  if (Value table = input(index))
     if (auto given = table.getDefiningOp<plan::WeightOp>())
       if (auto packing = dyn_cast<plan::RopeTableAttr>(given.getPacking()))
         theta = packing.getTheta();
@@ -234,6 +236,16 @@ LogicalResult ContractBuilder::checkRelations() {
       return kernel.emitOpError("expects dims up to head_dim, but got ")
              << number("dims") << " and " << number("head_dim");
     return expectMultiple("columns", "head_dim");
+  case KernelFamily::attention_inputs:
+    if (number("dims") > number("dim"))
+      return kernel.emitOpError("expects dims up to dim, but got ")
+             << number("dims") << " and " << number("dim");
+    if (number("query_heads") && number("caches") != 1)
+      return kernel.emitOpError("expects one cache beside a query, but got ")
+             << number("caches");
+    if (number("gated") && !number("query_heads"))
+      return kernel.emitOpError("expects a query beside its gate");
+    return expectSlotTiles();
   case KernelFamily::cache_append:
     return expectSlotTiles();
   case KernelFamily::attention:
@@ -241,6 +253,12 @@ LogicalResult ContractBuilder::checkRelations() {
       return failure();
     return expectSlotTiles();
   case KernelFamily::gated_delta:
+    if (number("saves") && number("commit"))
+      return kernel.emitOpError("expects rows to be saved or committed");
+    if (number("normed") && (!number("saves") || !parameter("norm_eps")))
+      return kernel.emitOpError("expects norm_eps, and rows to be saved, with "
+                                "a norm");
+    return expectMultiple("heads", "key_heads");
   case KernelFamily::delta_save:
     return expectMultiple("heads", "key_heads");
   case KernelFamily::unmask:
@@ -310,8 +328,30 @@ void ContractBuilder::addDelta() {
   }
   contract.inputs.insert(contract.inputs.begin(), matrix(keys));
   contract.inputs.push_back(scalar());
+  if (number("normed")) {
+    contract.inputs.push_back(matrix(values));
+    contract.inputs.push_back(vector(number("value_dim")));
+  }
   contract.outputs = {matrix(values), deltaCache()};
   contract.items = product({heads, tiles(number("value_dim"))});
+}
+
+/// Queries, then what every cache takes, all of one kind together.
+void ContractBuilder::addAttentionInputs() {
+  auto caches = static_cast<size_t>(number("caches"));
+  Operand keys = matrix(product({number("heads"), number("dim")}));
+  int64_t queries = product({number("query_heads"), number("dim")});
+  if (queries) {
+    contract.inputs = {matrix(product({number("gated") ? 2 : 1, queries})),
+                       vector(number("dim"))};
+    contract.outputs.assign(number("gated") ? 2 : 1, matrix(queries));
+  }
+  contract.inputs.append(2 * caches, keys);
+  contract.inputs.append(caches, vector(number("dim")));
+  contract.inputs.push_back(scalar());
+  contract.inputs.push_back(ropeTable(contract.inputs.size()));
+  contract.outputs.append(caches, keyValueCache());
+  contract.perRow = true;
 }
 
 void ContractBuilder::addFamily() {
@@ -374,7 +414,7 @@ void ContractBuilder::addFamily() {
     return;
   }
   case KernelFamily::rope:
-    c = {{matrix(columns), scalar(), ropeTable()}, {matrix(columns)}, 1, true};
+    c = {{matrix(columns), scalar(), ropeTable(2)}, {matrix(columns)}, 1, true};
     return;
   case KernelFamily::cache_append: {
     Operand keys = matrix(product({number("heads"), number("dim")}));
@@ -387,6 +427,8 @@ void ContractBuilder::addFamily() {
          {query},
          number("query_heads"),
          true};
+    if (number("gated"))
+      c.inputs.push_back(query);
     return;
   }
   case KernelFamily::short_conv:
@@ -459,6 +501,8 @@ void ContractBuilder::addFamily() {
   case KernelFamily::last_position:
     c = {{scalar(), scalar()}, {scalar()}};
     return;
+  case KernelFamily::attention_inputs:
+    return addAttentionInputs();
   }
 }
 

@@ -144,6 +144,61 @@ def FuseDeltaInputsPass : Pass<"lm-fuse-delta-inputs"> {
   let options = [ReportOption];
 }
 
+def FuseAttentionInputsPass : Pass<"lm-fuse-attention-inputs"> {
+  let summary = "Norms, rotations and caches of attention in one op.";
+  let description = [{
+    ```mlir
+    %q0, %g = lm.split %x {groups = 16 : i64}     // or a query without a gate
+    %q = lm.rope (lm.rms_norm %q0) at %start
+    %k = lm.rope (lm.rms_norm %k0) at %start
+    %c = lm.cache_append %cache, %k, %v at %start
+    %o = lm.attention %q, %c at %start
+    // becomes
+    %q, %g, %c = lm.attention_inputs query(%x, ..) keys(%k0) values(%v) norms(..) caches(%cache) at %start
+    %o = lm.attention %q, %c at %start
+    ```
+
+    when nothing else reads what is between. Appended keys and values that no such query reads become an op of their own, and
+    those of several layers for the same rows one op. Runs behind `lm-lower-sliding-window`, which follows caches through their
+    ops. GPUs alone have a kernel for it.
+  }];
+  let dependentDialects = ["::tandem::lm::LmDialect"];
+  let options = [ReportOption];
+}
+
+def FuseAttentionGatePass : Pass<"lm-fuse-attention-gate"> {
+  let summary = "The output gate into attention.";
+  let description = [{
+    ```mlir
+    %o = lm.attention %q, %cache at %start
+    %y = lm.mul %o, (lm.sigmoid %gate)
+    // becomes
+    %y = lm.attention %q, %cache at %start gate %gate
+    ```
+
+    when nothing else reads what is between, and the gate is there before the attention. GPUs alone have a kernel for it.
+  }];
+  let dependentDialects = ["::tandem::lm::LmDialect"];
+  let options = [ReportOption];
+}
+
+def FuseDeltaNormPass : Pass<"lm-fuse-delta-norm"> {
+  let summary = "The gated norm into the delta rule.";
+  let description = [{
+    ```mlir
+    %o, %c = lm.gated_delta %q, %k, %v, %g, %beta, %cache keep %n
+    %y = lm.gated_rms_norm %o, %z, %w
+    // becomes
+    %y, %c = lm.gated_delta %q, %k, %v, %g, %beta, %cache keep %n norm(%z, %w)
+    ```
+
+    when nothing else reads the output, rows are not committed at once, and the gate is there before. GPUs alone have a kernel
+    for it.
+  }];
+  let dependentDialects = ["::tandem::lm::LmDialect"];
+  let options = [ReportOption];
+}
+
 def FuseHeadArgmaxPass : Pass<"lm-fuse-head-argmax"> {
   let summary = "Tokens without logits in memory.";
   let description = [{

@@ -12,9 +12,11 @@ using namespace tandem;
 
 ArrayRef<StringLiteral> tandem::getOptionalPasses() {
   static constexpr StringLiteral passes[] = {
-      "lm-hoist-last-row",   "lm-fuse-gated-mlp", "lm-fuse-projections",
-      "lm-fuse-norm-linear", "lm-fuse-residual",  "lm-fuse-delta-inputs",
-      "lm-fuse-head-argmax",
+      "lm-hoist-last-row",      "lm-fuse-gated-mlp",
+      "lm-fuse-projections",    "lm-fuse-norm-linear",
+      "lm-fuse-residual",       "lm-fuse-delta-inputs",
+      "lm-fuse-head-argmax",    "lm-fuse-attention-inputs",
+      "lm-fuse-attention-gate", "lm-fuse-delta-norm",
   };
   return passes;
 }
@@ -57,6 +59,12 @@ void tandem::buildLoweringPipeline(OpPassManager &manager,
   manager.addPass(createCSEPass());
   manager.addPass(createCanonicalizerPass());
   addOptionalPass(manager, options, createFuseHeadArgmaxPass());
+  // Behind rings and the blocks of drafts; processors have no kernels for it.
+  if (plan::isGpu(options.arch)) {
+    addOptionalPass(manager, options, createFuseAttentionInputsPass());
+    addOptionalPass(manager, options, createFuseAttentionGatePass());
+    addOptionalPass(manager, options, createFuseDeltaNormPass());
+  }
   manager.addPass(createLowerSpeculatePass());
 }
 

@@ -87,6 +87,14 @@ llvm::Error KernelSpec::checkForProcessor() const {
                            " on a processor, but got " +
                            (found->second == FloatKind::BF16 ? "bf16" : "f16"));
   }
+  if (kernelFamily == KernelFamily::attention && has("gated") &&
+      getInt("gated") != 0)
+    return makeError(name, "expects attention without a gate on a processor");
+  if (kernelFamily == KernelFamily::gated_delta &&
+      (has("saves") || has("normed")))
+    return makeError(name, "expects a delta rule alone on a processor");
+  if (kernelFamily == KernelFamily::attention_inputs)
+    return makeError(name, "attention_inputs is a family of GPUs");
   return llvm::Error::success();
 }
 
@@ -122,12 +130,15 @@ llvm::Error KernelSpec::verify() const {
   auto mayBeAnything = [](StringRef parameter) {
     return parameter == "mask_token";
   };
-  auto mayBeZero = [](StringRef parameter) {
+  auto mayBeZero = [&](StringRef parameter) {
     return parameter == "causal" || parameter == "commit" ||
            parameter == "window" || parameter == "first" ||
            parameter == "left" || parameter == "right" ||
            parameter == "pending" || parameter == "norm" ||
-           parameter == "residual" || parameter == "gated";
+           parameter == "residual" || parameter == "gated" ||
+           parameter == "saves" || parameter == "normed" ||
+           (parameter == "query_heads" &&
+            kernelFamily == KernelFamily::attention_inputs);
   };
   for (const auto &[parameter, value] : integers) {
     if (mayBeAnything(parameter))
@@ -188,6 +199,11 @@ llvm::Error KernelSpec::verify() const {
       return makeError(name, "expects even dims up to head_dim, but got " +
                                  Twine(getInt("dims")));
     return divides("head_dim", "columns");
+  case KernelFamily::attention_inputs:
+    if (getInt("dims") % 2 != 0 || getInt("dims") > getInt("dim"))
+      return makeError(name, "expects even dims up to dim, but got " +
+                                 Twine(getInt("dims")));
+    [[fallthrough]];
   case KernelFamily::cache_append:
   case KernelFamily::attention:
     if (getInt("slots") % plan::kTile != 0)

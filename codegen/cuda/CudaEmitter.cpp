@@ -8,6 +8,7 @@
 
 #include "codegen/cuda/KernelEmitter.h"
 #include "dialects/plan/KernelFamilies.h"
+#include "dialects/plan/SavedRows.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -72,12 +73,15 @@ StringRef getHeader(KernelFamily family) {
     return "attention.cuh";
   case KernelFamily::short_conv:
     return "short_conv.cuh";
-  case KernelFamily::delta_gate:
   case KernelFamily::gated_delta:
+    return "delta_verify.cuh";
+  case KernelFamily::delta_gate:
   case KernelFamily::delta_save:
     return "gated_delta.cuh";
   case KernelFamily::delta_inputs:
     return "delta_inputs.cuh";
+  case KernelFamily::attention_inputs:
+    return "attention_inputs.cuh";
   case KernelFamily::argmax:
   case KernelFamily::argmax_parts:
   case KernelFamily::mask_block:
@@ -242,40 +246,119 @@ void KernelEmitter::emitCacheAppend() {
 void KernelEmitter::emitAttention() {
   expectBf16();
   // The items of a block, the positions of a span, and the blocks that add
-  // spans up; attention.cuh. Launches of up to 16 rows are those of few blocks.
-  constexpr int64_t items = 64, span = 64, adders = 8, fewRows = 16;
+  // chunks up; attention.cuh. Launches of up to 16 rows are those of few
+  // blocks.
+  constexpr int64_t items = 64, span = 64, adders = 16, fewRows = 16;
   int64_t dim = get("dim"), heads = get("heads"), slots = get("slots");
-  int64_t group = get("query_heads") / heads;
+  int64_t group = get("query_heads") / heads, window = get("window");
   if (dim > 256)
     refuse("expects a dim up to 256, but got " + Twine(dim));
+  bool isCausal = get("causal") != 0, isGated = getOr("gated", 0) != 0;
+  auto ceilDiv = [](int64_t a, int64_t b) {
+    return static_cast<int64_t>(divideCeil(a, b));
+  };
   // What a row sees may begin and end inside a span.
-  auto mostSpans = static_cast<int64_t>(divideCeil(slots, span)) + 1;
-  auto fewBlocks = static_cast<int64_t>(divideCeil(group * fewRows, items));
+  int64_t mostSpans = ceilDiv(slots, span) + 1;
+  int64_t fewBlocks = ceilDiv(group * fewRows, items);
   int64_t places = heads * fewBlocks;
+  // Two blocks fit on a multiprocessor unless heads are long.
+  int64_t resident = dim > 128 ? 1 : 2;
+  int64_t blocks = std::max(
+      std::min(target.processors * resident / places, mostSpans), adders);
+  // Without a window chunks grow with the text.
+  int64_t chunkSpans = 0, mostChunks = std::min(blocks, mostSpans);
+  if (window > 0) {
+    int64_t seen = isCausal ? window : 2 * window - 1;
+    chunkSpans =
+        ceilDiv(std::min(ceilDiv(seen - 1, span) + 1, mostSpans), blocks);
+    mostChunks = ceilDiv(mostSpans, chunkSpans) + 1;
+  }
+  auto paddedDim = static_cast<int64_t>(alignTo(dim, 32));
+  int64_t tileBytes = span * (paddedDim + 8) * 2;
+  int64_t otherBytes = items * (span + 8) * 2 + 4 * items * 4;
+  int64_t stages = std::clamp<int64_t>(
+      (target.sharedLimit / resident - otherBytes) / tileBytes, 2, 4);
   int64_t ticketBytes = getTicketBytes(places * 2);
   numbers({{"dim", dim}, {"heads", heads}, {"queryHeads", get("query_heads")}});
-  numbers({{"slots", slots}, {"window", get("window")}});
-  numbers({{"mostSpans", mostSpans},
-           {"fewBlocks", fewBlocks},
+  numbers({{"slots", slots}, {"window", window}});
+  numbers({{"blocks", blocks},
+           {"chunkSpans", chunkSpans},
+           {"mostChunks", mostChunks}});
+  numbers({{"fewBlocks", fewBlocks},
+           {"stages", stages},
            {"ticketBytes", ticketBytes}});
-  flag("causal", get("causal") != 0);
+  flag("causal", isCausal);
+  flag("gated", isGated);
   real("scaleBy", spec.getFloat("scale_by"));
 
-  auto paddedDim = static_cast<int64_t>(alignTo(dim, 32));
   kernel.block = 256;
-  kernel.shared =
-      (2 * span * (paddedDim + 8) + items * (span + 8)) * 2 + 4 * items * 4;
-  // Two blocks fit on a multiprocessor unless heads are long.
-  int64_t resident = target.processors * (dim > 128 ? 1 : 2);
-  int64_t blocks = std::max(std::min(resident / places, mostSpans), adders);
+  kernel.shared = stages * tileBytes + otherBytes;
   kernel.grid = {{blocks}, {1, group, items}, {heads}};
   kernel.scratch =
-      ticketBytes + places * mostSpans * items * (paddedDim + 2) * 4;
-  operands({"const bf16 *query", "const bf16 *cache", "const i32 *start",
-            "bf16 *output"});
-  call("attention", "query, cache, start, output, live, rows, scratch");
+      ticketBytes + places * mostChunks * items * (paddedDim + 2) * 4;
+  operands({"const bf16 *query", "const bf16 *cache", "const i32 *start"});
+  if (isGated)
+    parameters.push_back("const bf16 *gate");
+  parameters.push_back("bf16 *output");
+  call("attention", Twine("query, cache, start, ") +
+                        (isGated ? "gate" : "nullptr") +
+                        ", output, live, rows, scratch");
   assertions += "static_assert(Attention<" + getStruct() +
                 ">::sharedBytes == " + std::to_string(kernel.shared) + ");\n";
+}
+
+void KernelEmitter::emitAttentionInputs() {
+  // A warp a head.
+  constexpr int64_t warps = 8, mostDim = 1024;
+  int64_t heads = get("heads"), queryHeads = get("query_heads");
+  int64_t caches = get("caches");
+  if (get("dim") > mostDim)
+    refuse("expects a dim up to 1024, but got " + Twine(get("dim")));
+  bool isGated = get("gated") != 0;
+  numbers({{"dim", get("dim")}, {"heads", heads}, {"queryHeads", queryHeads}});
+  numbers({{"slots", get("slots")},
+           {"dims", get("dims")},
+           {"positions", get("positions")}});
+  flag("gated", isGated);
+  real("eps", spec.getFloat("eps"));
+  real("offset", spec.getFloat("offset"));
+  kernel.block = warps * 32;
+  kernel.grid = {
+      {static_cast<int64_t>(divideCeil(queryHeads + 2 * heads, warps))},
+      {1, 1, 1},
+      {caches}};
+  std::string type = activationType();
+  std::string input = "const " + type + " *", output = type + " *";
+  auto add = [&](const std::string &type, StringRef name) {
+    for (int64_t cache = 0; cache < caches; ++cache)
+      parameters.push_back(type + name.str() + std::to_string(cache));
+  };
+  if (queryHeads)
+    parameters = {input + "query", "const f32 *queryNorm"};
+  add(input, "keys");
+  add(input, "values");
+  add("const f32 *", "norm");
+  parameters.push_back("const i32 *start");
+  parameters.push_back("const f32 *table");
+  if (queryHeads)
+    parameters.push_back(output + "rotated");
+  if (isGated)
+    parameters.push_back(output + "gate");
+  add(output, "cache");
+  // Nothing says the type of what is not there.
+  StringRef query = queryHeads ? "query, queryNorm" : "nullptr, nullptr";
+  StringRef results = isGated      ? "rotated, gate"
+                      : queryHeads ? "rotated, nullptr"
+                                   : "nullptr, nullptr";
+  for (int64_t cache = 0; cache < caches; ++cache) {
+    if (caches > 1)
+      calls += "  if (blockIdx.z == " + std::to_string(cache) + ")\n  ";
+    std::string index = std::to_string(cache);
+    call("attentionInputs",
+         query + ", keys" + index + ", values" + index + ", norm" + index +
+             ", start, table, " + results + ", cache" + index + ", live, rows",
+         type);
+  }
 }
 
 void KernelEmitter::emitShortConv() {
@@ -326,10 +409,46 @@ void KernelEmitter::emitDelta() {
   kernel.grid.y = {
       static_cast<int64_t>(divideCeil(get("value_dim"), kernel.block / 8))};
   operands({"const " + type + " *query", key, value, "const f32 *decay",
-            "const f32 *beta", "const i32 *accepted", type + " *output",
-            "u8 *cache"});
+            "const f32 *beta", "const i32 *accepted"});
+  bool isNormed = getOr("normed", 0) != 0;
+  if (isNormed) {
+    parameters.push_back("const " + type + " *gate");
+    parameters.push_back("const f32 *weight");
+  }
+  parameters.push_back(type + " *output");
+  parameters.push_back("u8 *cache");
+  if (getOr("saves", 0)) {
+    emitDeltaVerify(isNormed);
+    return;
+  }
   call("gatedDelta", "query, key, value, decay, beta, accepted, output, cache, "
                      "live, rows");
+}
+
+void KernelEmitter::emitDeltaVerify(bool isNormed) {
+  // Rows of a block; norms of longer runs take a block.
+  constexpr int64_t mostRows = 16, mostDim = 1024;
+  if (!plan::canSaveRows(get("pending"), get("key_dim")) || get("commit"))
+    refuse("expects few pending rows of short keys, not committed, but got " +
+           Twine(get("pending")) + " of " + Twine(get("key_dim")));
+  if (isNormed && get("value_dim") > mostDim)
+    refuse("expects a value_dim up to 1024, but got " +
+           Twine(get("value_dim")));
+  int64_t ticketBytes = getTicketBytes(get("key_heads") + get("heads"));
+  numbers({{"ticketBytes", ticketBytes}});
+  flag("normed", isNormed);
+  real("eps", isNormed ? spec.getFloat("norm_eps") : 0.0f);
+  kernel.scratch = ticketBytes;
+  if (isNormed)
+    kernel.scratch += mostRows * get("heads") * get("value_dim") *
+                      getByteWidth(activations());
+  early = "  tandem::DeltaVerify<" + getStruct() + ", " + activationType() +
+          ">::prefetch(cache);\n";
+  call("deltaVerify",
+       Twine("query, key, value, decay, beta, accepted, ") +
+           (isNormed ? "gate, weight" : "nullptr, nullptr") +
+           ", output, cache, live, rows, scratch",
+       activationType());
 }
 
 void KernelEmitter::emitDeltaInputs() {
@@ -437,6 +556,8 @@ void KernelEmitter::emitFamily() {
     return emitDelta();
   case KernelFamily::delta_inputs:
     return emitDeltaInputs();
+  case KernelFamily::attention_inputs:
+    return emitAttentionInputs();
   case KernelFamily::argmax_parts:
     kernel.block = 256;
     perRow();
@@ -513,6 +634,7 @@ Expected<CudaKernel> KernelEmitter::emit(std::string &text) {
     os << parameter << ", ";
   os << "const i32 *live, i32 rows, u8 *scratch) {\n"
      << "  tandem::letNextKernelBegin();\n";
+  os << early;
   // Linear layers do something before.
   if (!isLayer(kernel.family))
     os << "  tandem::waitForEarlierKernels();\n";

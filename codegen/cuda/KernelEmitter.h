@@ -50,12 +50,18 @@ private:
   void emitRope();
   void emitCacheAppend();
   void emitAttention();
+  void emitAttentionInputs();
   void emitShortConv();
   void emitDelta();
+  void emitDeltaVerify(bool isNormed);
   void emitUnmask();
 
   int64_t get(llvm::StringRef parameter) const {
     return spec.getInt(parameter);
+  }
+  /// The number \p name, \p otherwise when the plan does not say.
+  int64_t getOr(llvm::StringRef name, int64_t otherwise) const {
+    return spec.has(name) ? spec.getInt(name) : otherwise;
   }
   /// The type parameter \p name, \p otherwise when the plan does not say.
   FloatKind getKind(llvm::StringRef name, FloatKind otherwise) const {
@@ -160,6 +166,8 @@ private:
   /// Outputs of the parts of a linear layer.
   std::vector<int64_t> widths;
   std::string choices, assertions, calls;
+  /// What is done before the kernels in front have ended.
+  std::string early;
   std::vector<std::string> parameters;
 };
 

@@ -119,6 +119,78 @@ LogicalResult DeltaInputsOp::verify() {
   return success();
 }
 
+LogicalResult AttentionInputsOp::verify() {
+  // (C1)
+  size_t count = getCaches().size();
+  if (count == 0)
+    return emitOpError("expects at least one cache");
+  if (getKeys().size() != count || getValues().size() != count ||
+      getKeyNorms().size() != count || getResults().size() != count)
+    return emitOpError("expects keys, values, norms and results for ")
+           << count << " caches";
+  auto cache = cast<KvCacheType>(getCaches()[0].getType());
+  for (ValueRange caches : {ValueRange(getCaches()), ValueRange(getResults())})
+    for (Value other : caches)
+      if (other.getType() != cache)
+        return emitOpError("expects caches of ")
+               << cache << ", but got " << other.getType();
+  // (C2)
+  int64_t width = cache.getHeads() * cache.getDim();
+  for (ValueRange list : {ValueRange(getKeys()), ValueRange(getValues())})
+    for (Value value : list)
+      if (columns(value) != width ||
+          tensorType(value).getElementType() != cache.getElementType())
+        return emitOpError("expects keys and values of ")
+               << width << " columns of " << cache.getElementType()
+               << ", but got " << value.getType();
+  // (C3)
+  if (static_cast<bool>(getQuery()) != static_cast<bool>(getRotated()) ||
+      (getGate() && !getQuery()))
+    return emitOpError("expects a query and its results together");
+  if (getQuery() && count != 1)
+    return emitOpError("expects one cache beside a query, but got ") << count;
+  // (C4)
+  if (getQuery()) {
+    auto rotated = tensorType(getRotated());
+    int64_t parts = getGate() ? 2 : 1;
+    if (columns(getRotated()) % width != 0 ||
+        columns(getQuery()) != parts * columns(getRotated()) ||
+        tensorType(getQuery()).getElementType() != rotated.getElementType())
+      return emitOpError("expects a rotated query of a multiple of ")
+             << width << " columns, and " << parts
+             << " times as many in the query, but got " << rotated << " and "
+             << getQuery().getType();
+    if (getGate() && getGate().getType() != rotated)
+      return emitOpError("expects a gate of ")
+             << rotated << ", but got " << getGate().getType();
+  }
+  // (C5)
+  SmallVector<Value> norms(getKeyNorms());
+  if (getQueryNorm())
+    norms.push_back(getQueryNorm());
+  for (Value norm : norms)
+    if (!isVector(norm, cache.getDim()))
+      return emitOpError("expects norms of ")
+             << cache.getDim() << " entries, but got " << norm.getType();
+  // (C6)
+  SmallVector<Value> inputs(getKeys());
+  llvm::append_range(inputs, getValues());
+  if (getQuery())
+    llvm::append_range(inputs, ValueRange{getQuery(), getRotated()});
+  for (Value value : inputs)
+    if (rows(value) != rows(getKeys()[0]))
+      return emitOpError("expects operands and results of ")
+             << rows(getKeys()[0]) << " rows, but got " << rows(value);
+  // (C7)
+  auto dims = static_cast<int64_t>(getDims());
+  if (dims <= 0 || dims % 2 != 0 || dims > cache.getDim())
+    return emitOpError("expects an even number of dims up to ")
+           << cache.getDim() << ", but got " << dims;
+  if (!getTheta().isFinite() || getTheta().isNegative() || getTheta().isZero())
+    return emitOpError("expects a positive theta");
+  return success();
+}
+
 LogicalResult HeadArgmaxOp::verify() {
   // (C1)
   if (columns(getInput()) != columns(getWeight()))

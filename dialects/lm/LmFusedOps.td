@@ -110,6 +110,68 @@ def Lm_DeltaInputsOp
   let hasVerifier = 1;
 }
 
+def Lm_AttentionInputsOp
+    : Lm_Op<"attention_inputs", [Pure, AttrSizedOperandSegments,
+                                 AttrSizedResultSegments]> {
+  let summary = "What attention reads: norms, rotation and caches.";
+  let description = [{
+    The part of an attention layer between its projections and `lm.attention`, or the keys and values alone of any number of
+    layers:
+
+    ```
+    key_j            = lm.rope(lm.rms_norm(keys[j], key_norms[j])) at start
+    results[j]       = lm.cache_append(caches[j], key_j, values[j]) at start
+    rotated          = lm.rope(lm.rms_norm(query, query_norm)) at start
+    ```
+
+    With a result for the gate the columns of the query are, head by head, those of the query and those of the gate, which
+    `lm.split` takes apart. Heads have the dim of the caches.
+
+    Example:
+
+    ```mlir
+    %q, %gate, %new = lm.attention_inputs
+        query(%x, %qn : tensor<16x512xf32>, tensor<64xbf16>)
+        keys(%k : tensor<16x128xf32>) values(%v : tensor<16x128xf32>)
+        norms(%kn : tensor<64xbf16>)
+        caches(%cache : !lm.kv_cache<4112x2x64xf32>) at %start rows %count
+        {norm = #lm.norm<eps = 1.0e-6 : f32, offset = 1.0 : f32>,
+         dims = 16 : i64, theta = 1.0e7 : f64}
+        -> (query tensor<16x256xf32>, gate tensor<16x256xf32>,
+            !lm.kv_cache<4112x2x64xf32>)
+    ```
+
+    Constraints:
+    - (C1) there is at least one cache; all have one type, and there are as many keys, values, norms and results.
+    - (C2) keys and values have `heads * dim` columns and the element type of the cache.
+    - (C3) a query, its norm and its result are given together, and beside one cache; a gate is given with them.
+    - (C4) the rotated query is a multiple of `heads * dim` columns wide, the query as wide, or twice with a gate, and a gate has the type of the rotated query.
+    - (C5) norms are vectors of `dim` entries.
+    - (C6) all rows agree.
+    - (C7) dims is even, positive and at most `dim`; theta is positive.
+  }];
+  let arguments = (ins Optional<Lm_Rows>:$query, Optional<Lm_Dense>:$query_norm,
+                       Variadic<Lm_Rows>:$keys, Variadic<Lm_Rows>:$values,
+                       Variadic<Lm_Dense>:$key_norms,
+                       Variadic<Lm_KvCacheType>:$caches, Lm_Scalar:$start,
+                       Optional<Lm_Scalar>:$count, Lm_NormAttr:$norm,
+                       I64Attr:$dims, F64Attr:$theta);
+  let results = (outs Optional<Lm_Rows>:$rotated, Optional<Lm_Rows>:$gate,
+                      Variadic<Lm_KvCacheType>:$results);
+  let assemblyFormat = [{
+    (`query` `(` $query^ `,` $query_norm `:` type($query) `,`
+    type($query_norm) `)`)?
+    `keys` `(` $keys `:` type($keys) `)`
+    `values` `(` $values `:` type($values) `)`
+    `norms` `(` $key_norms `:` type($key_norms) `)`
+    `caches` `(` $caches `:` qualified(type($caches)) `)`
+    `at` $start (`rows` $count^)? attr-dict `->` `(`
+    (`query` type($rotated)^ `,`)? (`gate` type($gate)^ `,`)?
+    qualified(type($results)) `)`
+  }];
+  let hasVerifier = 1;
+}
+
 def Lm_HeadArgmaxOp : Lm_Op<"head_argmax", [Pure]> {
   let summary = "The most likely token of each row, without the logits.";
   let description = [{

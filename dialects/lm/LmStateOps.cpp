@@ -67,6 +67,10 @@ LogicalResult AttentionOp::verify() {
     return emitOpError("expects a query of ")
            << cache.getElementType() << ", but got "
            << tensorType(getQuery()).getElementType();
+  // (C5)
+  if (getGate() && getGate().getType() != getQuery().getType())
+    return emitOpError("expects a gate of ")
+           << getQuery().getType() << ", but got " << getGate().getType();
   return success();
 }
 
@@ -131,5 +135,24 @@ LogicalResult GatedDeltaOp::verify() {
       return emitOpError("expects operands of ")
              << rows(getQuery()) << " rows, but got " << rows(value);
   // (C5)
-  return verifyPending(*this, getCommit(), getQuery(), cache.getPending());
+  if (failed(verifyPending(*this, getCommit(), getQuery(), cache.getPending())))
+    return failure();
+  // (C6)
+  bool isNormed = static_cast<bool>(getGate());
+  if (static_cast<bool>(getNormWeight()) != isNormed ||
+      getNormEps().has_value() != isNormed || (isNormed && getCommit()))
+    return emitOpError("expects a gate, a norm and its eps together, and no "
+                       "commit with them");
+  if (!isNormed)
+    return success();
+  if (getGate().getType() != getValue().getType())
+    return emitOpError("expects a gate of ")
+           << getValue().getType() << ", but got " << getGate().getType();
+  if (!isVector(getNormWeight(), cache.getValueDim()))
+    return emitOpError("expects a norm of ")
+           << cache.getValueDim() << " entries, but got "
+           << getNormWeight().getType();
+  if (getNormEps()->isNegative() || !getNormEps()->isFinite())
+    return emitOpError("expects norm_eps not to be negative");
+  return success();
 }

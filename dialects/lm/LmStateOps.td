@@ -66,7 +66,8 @@ def Lm_CacheAppendOp
 }
 
 def Lm_AttentionOp
-    : Lm_Op<"attention", [Pure, AllTypesMatch<["query", "result"]>]> {
+    : Lm_Op<"attention", [Pure, AttrSizedOperandSegments,
+                          AllTypesMatch<["query", "result"]>]> {
   let summary = "Grouped-query attention over a cache.";
   let description = [{
     Row r stands at position `q = start + r`; the rows' own keys and values are in the cache already. Query head h reads
@@ -77,7 +78,8 @@ def Lm_AttentionOp
     out = sum_p softmax_p(scale * query . key_p) value_p        over the keys that are seen
     ```
 
-    Sums run over tiles of keys at absolute positions, so a row's bits do not depend on its neighbours.
+    Sums run over tiles of keys at absolute positions, so a row's bits do not depend on its neighbours. With a gate the
+    result is `lm.mul(out, lm.sigmoid(gate))`, as the separate ops compute it.
 
     Example:
 
@@ -92,13 +94,16 @@ def Lm_AttentionOp
     - (C2) a window is between 1 and 2^24.
     - (C3) a ring needs a window and at least `window + rows - 1` slots.
     - (C4) the query has the element type of the cache.
+    - (C5) the gate has the type of the query.
   }];
   let arguments = (ins Lm_Rows:$query, Lm_KvCacheType:$cache, Lm_Scalar:$start,
-                       Optional<Lm_Scalar>:$count, UnitAttr:$causal,
-                       OptionalAttr<I64Attr>:$window, F32Attr:$scale);
+                       Optional<Lm_Scalar>:$count, Optional<Lm_Rows>:$gate,
+                       UnitAttr:$causal, OptionalAttr<I64Attr>:$window,
+                       F32Attr:$scale);
   let results = (outs Lm_Rows:$result);
   let assemblyFormat = [{
-    $query `,` $cache `at` $start (`rows` $count^)? attr-dict
+    $query `,` $cache `at` $start (`rows` $count^)?
+    (`gate` $gate^ `:` type($gate))? attr-dict
     `:` type($query) `,` qualified(type($cache))
   }];
   let hasVerifier = 1;
@@ -169,7 +174,8 @@ def Lm_DeltaGateOp
 }
 
 def Lm_GatedDeltaOp
-    : Lm_Op<"gated_delta", [Pure, AllTypesMatch<["query", "key"]>,
+    : Lm_Op<"gated_delta", [Pure, AttrSizedOperandSegments,
+                            AllTypesMatch<["query", "key"]>,
                             AllTypesMatch<["value", "output"]>,
                             AllTypesMatch<["decay", "beta"]>,
                             AllTypesMatch<["cache", "result"]>]> {
@@ -184,7 +190,8 @@ def Lm_GatedDeltaOp
 
     Without `commit` the cache keeps S as it was before the rows of this call and remembers their k, v, decay and
     beta as pending; with `commit` it keeps S behind the first `count` rows and nothing is pending. Folding repeats the very
-    arithmetic of the step, so the state's bits are those of plain decoding.
+    arithmetic of the step, so the state's bits are those of plain decoding. With a gate and a norm the output is
+    `lm.gated_rms_norm(output, gate, norm_weight)`, as the separate ops compute it.
 
     Example:
 
@@ -202,15 +209,20 @@ def Lm_GatedDeltaOp
     - (C3) decay and beta have `heads` columns.
     - (C4) query, value and decay have the same number of rows.
     - (C5) without `commit` the rows fit into the pending rows of the cache.
+    - (C6) a gate, a norm weight and `norm_eps` are given together and without `commit`; the gate has the type of the value, the norm is a vector of `value_dim` entries and eps is not negative.
   }];
   let arguments = (ins Lm_Rows:$query, Lm_Rows:$key, Lm_Rows:$value,
                        Lm_Rows:$decay, Lm_Rows:$beta, Lm_DeltaCacheType:$cache,
                        Lm_Scalar:$accepted, Optional<Lm_Scalar>:$count,
-                       UnitAttr:$commit, F32Attr:$scale);
+                       Optional<Lm_Rows>:$gate, Optional<Lm_Dense>:$norm_weight,
+                       UnitAttr:$commit, F32Attr:$scale,
+                       OptionalAttr<F32Attr>:$norm_eps);
   let results = (outs Lm_Rows:$output, Lm_DeltaCacheType:$result);
   let assemblyFormat = [{
     $query `,` $key `,` $value `,` $decay `,` $beta `,` $cache
-    `keep` $accepted (`rows` $count^)? attr-dict
+    `keep` $accepted (`rows` $count^)?
+    (`norm` `(` $gate^ `,` $norm_weight `:` type($gate) `,`
+    type($norm_weight) `)`)? attr-dict
     `:` type($query) `,` type($value) `,` type($decay) `,` qualified(type($cache))
   }];
   let hasVerifier = 1;

@@ -63,7 +63,9 @@ constexpr StringLiteral kRope[] = {"columns", "dims", "head_dim", "positions"};
 constexpr StringLiteral kCacheAppend[] = {"dim", "heads", "slots"};
 // query [R, query_heads * dim], cache, start [1] i32 -> [R, query_heads * dim]
 //   [query_heads per row]; window 0: none; keys at positions < start + live
-//   rows are seen
+//   rows are seen. GPU: gated 1 takes a gate like the query, behind the start,
+//   and multiplies by its sigmoid
+constexpr StringLiteral kAttentionOptions[] = {"activations", "gated"};
 constexpr StringLiteral kAttention[] = {
     "causal", "dim", "heads", "query_heads", "scale_by", "slots", "window"};
 // x [R, channels], w (taps), accepted [1] i32 -> [R, channels], cache
@@ -85,6 +87,11 @@ constexpr StringLiteral kDeltaGate[] = {"columns"};
 constexpr StringLiteral kGatedDelta[] = {"commit",    "heads",   "key_dim",
                                          "key_heads", "pending", "scale_by",
                                          "value_dim"};
+// GPU alone: saves 1 leaves the rows waiting as delta_save does; normed 1, with
+// it, takes a gate like the value and a norm (vector of value_dim) behind
+// accepted, and norms the result as gated_rms_norm does, with norm_eps.
+constexpr StringLiteral kDeltaOptions[] = {"activations", "norm_eps", "normed",
+                                           "saves"};
 // key, value, decay, beta -> cache   [1 per row]
 constexpr StringLiteral kDeltaSave[] = {"heads", "key_dim", "key_heads",
                                         "pending", "value_dim"};
@@ -120,6 +127,14 @@ constexpr StringLiteral kFusedQuantLinear[] = {
 constexpr StringLiteral kDeltaInputs[] = {"channels", "commit",  "eps",
                                           "heads",    "key_dim", "key_heads",
                                           "pending",  "taps"};
+// GPU alone: the query [R, query_heads * dim], or with the gate behind every
+// head [R, 2 * query_heads * dim], and its norm (vector of dim) if there are
+// query_heads; keys, values [R, heads * dim] of every cache, keys first, norms
+// of the keys, start [1] i32, table (rope_table) -> rotated query and gate [R,
+// query_heads * dim] if there are any, caches as of cache_append
+constexpr StringLiteral kAttentionInputs[] = {
+    "caches", "dim",    "dims",      "eps",         "gated",
+    "heads",  "offset", "positions", "query_heads", "slots"};
 // x [R, columns], w (interleaved) -> the largest logit [R, parts] f32 and its
 // token [R, parts] i32 of every part of kHeadPart outputs   [parts]
 constexpr StringLiteral kHeadOptions[] = {"activations", "arithmetic"};
@@ -140,8 +155,8 @@ const KernelSignature kSignatures[] = {
     {kLastRow, kAny, 2, 1},       {kDropRows, kAny, 1, 1},
     {kSplit, kAny, 1, kVariadic}, {kConcatFeatures, kAny, kVariadic, 1},
     {kRope, kAny, 3, 1},          {kCacheAppend, kAny, 3, 1},
-    {kAttention, kAny, 3, 1},     {kShortConv, kAny, 3, 2},
-    {kDeltaGate, kAny, 3, 1},     {kGatedDelta, kAny, 6, 2},
+    {kAttention, kAttentionOptions, kVariadic, 1},     {kShortConv, kAny, 3, 2},
+    {kDeltaGate, kAny, 3, 1},     {kGatedDelta, kDeltaOptions, kVariadic, 2},
     {kDeltaSave, kAny, 4, 1},     {kArgmax, kAny, 1, 1},
     {kMaskBlock, kAny, 1, 1},     {kUnmask, kAny, 2, 1},
     {kConcatTokens, kAny, 2, 1},  {{}, kAny, 3, 4}, // accept
@@ -150,6 +165,7 @@ const KernelSignature kSignatures[] = {
     {kFusedQuantLinear, kCodes, kVariadic, kVariadic},
     {kDeltaInputs, kAny, 7, 6},   {kHeadArgmax, kHeadOptions, 2, 2},
     {kArgmaxParts, kAny, 2, 1},   {{}, kAny, 2, 1}, // last_position
+    {kAttentionInputs, kAny, kVariadic, kVariadic},
 };
 // clang-format on
 static_assert(std::size(kSignatures) == getMaxEnumValForKernelFamily() + 1,

@@ -34,7 +34,8 @@ def Plan_KernelFamily
         Plan_Family<"copy", 26>, Plan_Family<"fused_linear", 27>,
         Plan_Family<"fused_quant_linear", 28>,
         Plan_Family<"delta_inputs", 29>, Plan_Family<"head_argmax", 30>,
-        Plan_Family<"argmax_parts", 31>, Plan_Family<"last_position", 32>
+        Plan_Family<"argmax_parts", 31>, Plan_Family<"last_position", 32>,
+        Plan_Family<"attention_inputs", 33>
       ]> {
   let cppNamespace = "::tandem::plan";
 }

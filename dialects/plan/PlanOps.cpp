@@ -101,14 +101,16 @@ static bool fitsParameter(StringRef name, Attribute value) {
     return type && (isa<Float32Type, BFloat16Type>(type.getValue()) ||
                     type.getValue().isSignlessInteger(8));
   }
-  if (name == "eps" || name == "offset" || name == "scale_by") {
+  if (name == "eps" || name == "norm_eps" || name == "offset" ||
+      name == "scale_by") {
     auto number = dyn_cast<FloatAttr>(value);
     return number && number.getType().isF32() && number.getValue().isFinite();
   }
   // Sizes are positive; numbers that say "none" or "the first" may be zero.
   bool mayBeZero = name == "causal" || name == "commit" || name == "first" ||
                    name == "mask_token" || name == "window" || name == "norm" ||
-                   name == "residual" || name == "gated";
+                   name == "residual" || name == "gated" ||
+                   name == "query_heads" || name == "normed" || name == "saves";
   auto fitsSize = [&](int64_t size) {
     return size >= (mayBeZero ? 0 : 1) && size <= INT32_MAX;
   };

@@ -3,6 +3,8 @@
 #include "test/cuda/Run.h"
 #include "test/cuda/Suite.h"
 
+#include <memory>
+
 using namespace tandem::gpucheck;
 
 namespace {
@@ -49,20 +51,28 @@ std::vector<double> attend(const Sizes &sizes, const float *query,
   return result;
 }
 
+float getScale(const Sizes &sizes) { return 1 / std::sqrt(float(sizes.dim)); }
+
+/// A kernel of \p sizes; \p more are further parameters.
+std::string addKernel(Suite &suite, const Sizes &sizes,
+                      const std::string &more = "") {
+  char scale[32];
+  std::snprintf(scale, sizeof(scale), "%.9e", getScale(sizes));
+  return suite.kernel("k" + std::to_string(suite.kernels.size()), "attention",
+                      "{activations = bf16, " + number("dim", sizes.dim) +
+                          ", " + number("heads", sizes.heads) + ", " +
+                          number("query_heads", sizes.queryHeads) + ", " +
+                          number("slots", sizes.slots) + ", " +
+                          number("causal", sizes.causal) + ", " +
+                          number("window", sizes.window) +
+                          ", scale_by = " + scale + " : f32" + more + "}",
+                      sizes.rows);
+}
+
 void addAttention(Suite &suite, const Sizes &sizes,
                   const std::vector<int> &starts) {
-  float scale = 1 / std::sqrt(float(sizes.dim));
-  char scaleText[32];
-  std::snprintf(scaleText, sizeof(scaleText), "%.9e", scale);
-  std::string kernel = suite.kernel(
-      "k" + std::to_string(suite.kernels.size()), "attention",
-      "{activations = bf16, " + number("dim", sizes.dim) + ", " +
-          number("heads", sizes.heads) + ", " +
-          number("query_heads", sizes.queryHeads) + ", " +
-          number("slots", sizes.slots) + ", " + number("causal", sizes.causal) +
-          ", " + number("window", sizes.window) + ", scale_by = " + scaleText +
-          " : f32}",
-      sizes.rows);
+  float scale = getScale(sizes);
+  std::string kernel = addKernel(suite, sizes);
   suite.check([=](Run &run) {
     int64_t columns = sizes.queryHeads * sizes.dim;
     int64_t group = sizes.queryHeads / sizes.heads;
@@ -114,7 +124,7 @@ void addAttention(Suite &suite, const Sizes &sizes,
         if (!sizes.causal || live != sizes.rows || sizes.rows > 16)
           continue;
         bool equal = true;
-        for (int row : {0, live / 2, live - 1}) {
+        for (int row = 0; row < live; ++row) {
           Array<Bf16> one(
               run, std::vector<Bf16>(queries.begin() + row * columns,
                                      queries.begin() + (row + 1) * columns));
@@ -141,6 +151,166 @@ void addAttention(Suite &suite, const Sizes &sizes,
   });
 }
 
+/// With a gate against attention, sigmoid and mul in launches of their own.
+void addGated(Suite &suite, const Sizes &sizes, int start) {
+  int64_t columns = sizes.queryHeads * sizes.dim;
+  std::string fused = addKernel(suite, sizes, ", " + number("gated", 1));
+  std::string plain = addKernel(suite, sizes);
+  std::string elementwise =
+      "{activations = bf16, " + number("columns", columns) + "}";
+  std::string name = "k" + std::to_string(suite.kernels.size());
+  std::string sigmoid =
+      suite.kernel(name + "_sigmoid", "sigmoid", elementwise, sizes.rows);
+  std::string mul = suite.kernel(name + "_mul", "mul", elementwise, sizes.rows);
+  suite.check([=](Run &run) {
+    int64_t count = sizes.rows * columns;
+    Array<Bf16> query(run, randomBf16(count, 1, 2));
+    Array<Bf16> gate(run, randomBf16(count, 3, 2));
+    Array<Bf16> cache(run,
+                      randomBf16(2 * sizes.heads * sizes.slots * sizes.dim, 2));
+    Array<int32_t> at(run, std::vector<int32_t>{start});
+    Array<Bf16> open(run, size_t(count)), outputs(run, size_t(count));
+    Array<Bf16> expected(run, size_t(count)), got(run, size_t(count));
+    run.launch(plain, {&query, &cache, &at, &outputs}, sizes.rows);
+    run.launch(sigmoid, {&gate, &open}, sizes.rows);
+    run.launch(mul, {&outputs, &open, &expected}, sizes.rows);
+    run.launch(fused, {&query, &cache, &at, &gate, &got}, sizes.rows);
+    run.same("attention with a gate, " + std::to_string(sizes.rows) +
+                 " rows at " + std::to_string(start),
+             expected.values(), got.values());
+  });
+}
+
+struct InputSizes {
+  int64_t dim, heads, queryHeads, slots, dims;
+  bool gated;
+  int caches;
+  int rows;
+};
+
+/// attention_inputs against split, rms_norm, rope and cache_append in launches
+/// of their own.
+void addInputs(Suite &suite, const InputSizes &sizes, int start) {
+  int64_t dim = sizes.dim, columns = sizes.heads * dim;
+  int64_t queryColumns = sizes.queryHeads * dim, positions = start + 64;
+  std::string name = "k" + std::to_string(suite.kernels.size());
+  auto add = [&](const std::string &what, const std::string &family,
+                 const std::string &parameters) {
+    return suite.kernel(name + what, family,
+                        "{activations = bf16, " + parameters + "}", sizes.rows);
+  };
+  std::string numbers = "eps = 1.0e-6 : f32, offset = 1.0 : f32";
+  auto addNorm = [&](const std::string &what, int64_t width) {
+    return add(what, "rms_norm",
+               number("columns", width) + ", " + number("dim", dim) + ", " +
+                   numbers);
+  };
+  auto addRope = [&](const std::string &what, int64_t width) {
+    return add(what, "rope",
+               number("columns", width) + ", " + number("head_dim", dim) +
+                   ", " + number("dims", sizes.dims) + ", " +
+                   number("positions", positions));
+  };
+  std::string cacheNumbers = number("dim", dim) + ", " +
+                             number("heads", sizes.heads) + ", " +
+                             number("slots", sizes.slots);
+  std::string fused = add(
+      "", "attention_inputs",
+      cacheNumbers + ", " + numbers + ", " + number("caches", sizes.caches) +
+          ", " + number("query_heads", sizes.queryHeads) + ", " +
+          number("gated", sizes.gated) + ", " + number("dims", sizes.dims) +
+          ", " + number("positions", positions));
+  std::string keyNorm = addNorm("_norm", columns);
+  std::string keyRope = addRope("_rope", columns);
+  std::string append = add("_append", "cache_append", cacheNumbers);
+  std::string split, queryNorm, queryRope;
+  if (sizes.queryHeads) {
+    std::string width = std::to_string(queryColumns);
+    split = add("_split", "split",
+                number("groups", sizes.queryHeads) +
+                    ", widths = array<i64: " + width + ", " + width + ">");
+    queryNorm = addNorm("_query_norm", queryColumns);
+    queryRope = addRope("_query_rope", queryColumns);
+  }
+  suite.check([=](Run &run) {
+    size_t queries = sizes.rows * queryColumns, keys = sizes.rows * columns;
+    std::string title = "attention_inputs " + std::to_string(sizes.queryHeads) +
+                        "/" + std::to_string(sizes.heads) + "x" +
+                        std::to_string(dim) + " at " + std::to_string(start);
+    Array<float> table(run, randomFloat(positions * sizes.dims, 4));
+    Array<int32_t> at(run, std::vector<int32_t>{start});
+    for (int live : {sizes.rows, std::max(1, sizes.rows - 3), 0}) {
+      std::string rows = title + ", " + std::to_string(live) + " rows";
+      Array<int32_t> liveMemory(run, std::vector<int32_t>{live});
+      std::vector<std::unique_ptr<Memory>> owned;
+      std::vector<const Memory *> operands;
+      auto own = [&](auto array) {
+        owned.push_back(std::move(array));
+        operands.push_back(owned.back().get());
+        return operands.back();
+      };
+      auto random = [&](size_t count, int seed) {
+        return std::make_unique<Array<Bf16>>(run, randomBf16(count, seed, 2));
+      };
+      auto randomNorm = [&](int seed) {
+        return std::make_unique<Array<float>>(run, randomFloat(dim, seed));
+      };
+      Array<Bf16> expectedQuery(run, queries), gotQuery(run, queries);
+      Array<Bf16> expectedGate(run, queries), gotGate(run, queries);
+      Array<Bf16> normed(run, std::max(queries, keys));
+      Array<Bf16> turned(run, keys), head(run, queries);
+      if (sizes.queryHeads) {
+        const Memory *query = own(random(queries * (sizes.gated ? 2 : 1), 1));
+        const Memory *norm = own(randomNorm(2));
+        if (sizes.gated)
+          run.launch(split, {query, &head, &expectedGate}, sizes.rows,
+                     &liveMemory);
+        run.launch(queryNorm, {sizes.gated ? &head : query, norm, &normed},
+                   sizes.rows, &liveMemory);
+        run.launch(queryRope, {&normed, &at, &table, &expectedQuery},
+                   sizes.rows, &liveMemory);
+      }
+      std::vector<const Memory *> keyRows, valueRows, norms;
+      for (int i = 0; i < sizes.caches; ++i)
+        keyRows.push_back(own(random(keys, 10 + i)));
+      for (int i = 0; i < sizes.caches; ++i)
+        valueRows.push_back(own(random(keys, 20 + i)));
+      for (int i = 0; i < sizes.caches; ++i)
+        norms.push_back(own(randomNorm(30 + i)));
+      operands.push_back(&at);
+      operands.push_back(&table);
+      if (sizes.queryHeads)
+        operands.push_back(&gotQuery);
+      if (sizes.gated)
+        operands.push_back(&gotGate);
+      size_t cacheSize = 2 * sizes.slots * columns;
+      std::vector<std::vector<Bf16>> expected;
+      std::vector<Array<Bf16> *> got;
+      for (int i = 0; i < sizes.caches; ++i) {
+        Array<Bf16> cache(run, randomBf16(cacheSize, 40 + i));
+        auto same = random(cacheSize, 40 + i);
+        same->write(cache.values().data());
+        got.push_back(same.get());
+        own(std::move(same));
+        run.launch(keyNorm, {keyRows[i], norms[i], &normed}, sizes.rows,
+                   &liveMemory);
+        run.launch(keyRope, {&normed, &at, &table, &turned}, sizes.rows,
+                   &liveMemory);
+        run.launch(append, {&turned, valueRows[i], &at, &cache}, sizes.rows,
+                   &liveMemory);
+        expected.push_back(cache.values());
+      }
+      run.launch(fused, operands, sizes.rows, &liveMemory);
+      if (sizes.queryHeads)
+        run.same(rows + ", query", expectedQuery.values(), gotQuery.values());
+      if (sizes.gated)
+        run.same(rows + ", gate", expectedGate.values(), gotGate.values());
+      for (int i = 0; i < sizes.caches; ++i)
+        run.same(rows + ", cache", expected[i], got[i]->values());
+    }
+  });
+}
+
 } // namespace
 
 void tandem::gpucheck::addAttentionChecks(Suite &suite) {
@@ -148,8 +318,13 @@ void tandem::gpucheck::addAttentionChecks(Suite &suite) {
   addAttention(suite, {32, 2, 4, 96, true, 0, 16}, {0, 5, 64, 80});
   addAttention(suite, {64, 2, 6, 4112, true, 0, 16}, {0, 100, 1000, 4000});
   addAttention(suite, {64, 2, 6, 4112, true, 0, 64}, {0, 64, 4000});
-  addAttention(suite, {256, 4, 16, 8464, true, 0, 16}, {0, 128, 2176, 8320});
+  addAttention(suite, {256, 4, 16, 8464, true, 0, 16},
+               {0, 128, 1272, 2104, 2176, 8320});
   addAttention(suite, {256, 4, 16, 8464, true, 0, 64}, {0, 2048});
+  // Rows whose chunks are longer than those of the rows in front of them.
+  addAttention(suite, {256, 8, 16, 8464, true, 0, 16}, {1016, 2040, 5000});
+  addAttention(suite, {256, 8, 16, 2080, true, 2048, 16}, {0, 1000, 5000});
+  addAttention(suite, {256, 8, 16, 4112, false, 2048, 16}, {0, 5000});
   // Drafts: two-sided, full and windowed, rings.
   addAttention(suite, {32, 2, 4, 96, false, 0, 16}, {0, 5, 80});
   addAttention(suite, {32, 2, 4, 80, false, 64, 16}, {0, 5, 64, 200, 1003});
@@ -162,4 +337,17 @@ void tandem::gpucheck::addAttentionChecks(Suite &suite) {
   addAttention(suite, {24, 1, 7, 64, true, 0, 9}, {0, 30});
   addAttention(suite, {20, 3, 3, 64, true, 0, 5}, {0, 30});
   addAttention(suite, {7, 1, 2, 64, false, 0, 5}, {0, 30});
+  addGated(suite, {256, 4, 16, 8464, true, 0, 16}, 2104);
+  addGated(suite, {256, 4, 16, 8464, true, 0, 64}, 100);
+  addGated(suite, {24, 1, 7, 64, true, 0, 9}, 30);
+  addGated(suite, {7, 1, 2, 64, false, 0, 5}, 30);
+  // What it reads: a gate, a ring that wraps, layers together, odd heads.
+  addInputs(suite, {256, 4, 16, 4112, 64, true, 1, 16}, 2104);
+  addInputs(suite, {256, 4, 16, 4112, 64, true, 1, 64}, 0);
+  addInputs(suite, {128, 8, 32, 1040, 128, false, 1, 16}, 1035);
+  addInputs(suite, {128, 8, 0, 1040, 128, false, 5, 16}, 1035);
+  addInputs(suite, {128, 8, 0, 48, 128, false, 2, 64}, 7);
+  addInputs(suite, {24, 1, 1, 64, 6, true, 1, 9}, 3);
+  addInputs(suite, {200, 1, 7, 64, 200, true, 1, 9}, 3);
+  addInputs(suite, {7, 2, 4, 64, 4, false, 1, 5}, 3);
 }

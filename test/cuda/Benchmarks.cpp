@@ -39,6 +39,8 @@ public:
   void layer(const std::string &title, std::vector<int64_t> widths,
              int64_t columns, int64_t group, bool norm, bool gated,
              bool residual, int rows = 16) {
+    if (!isChosen("linear"))
+      return;
     std::string list;
     for (int64_t width : widths)
       list += (list.empty() ? "" : ", ") + std::to_string(width);
@@ -74,6 +76,8 @@ public:
   }
 
   void head(int64_t outputs, int64_t columns) {
+    if (!isChosen("linear"))
+      return;
     int64_t parts = (outputs + 127) / 128;
     std::string name = kernel("head_argmax",
                               "activations = bf16, element = bf16, " +
@@ -118,6 +122,40 @@ public:
          2 * heads * seen * dim * 2});
   }
 
+  void attentionInputs(int64_t queryHeads, int64_t heads, int64_t dim,
+                       int64_t dims, bool gated, int64_t caches) {
+    constexpr int64_t slots = 8464;
+    int64_t queries = 16 * queryHeads * dim * 2, keys = 16 * heads * dim * 2;
+    Benchmark bench = {
+        "attention_inputs, " + std::to_string(queryHeads) + "/" +
+            std::to_string(heads) + " heads of " + std::to_string(dim) +
+            (caches > 1 ? ", " + std::to_string(caches) + " layers" : ""),
+        kernel("attention_inputs",
+               "activations = bf16, eps = 1.0e-6 : f32, offset = 1.0 : f32, " +
+                   number("query_heads", queryHeads) + ", " +
+                   number("heads", heads) + ", " + number("dim", dim) + ", " +
+                   number("dims", dims) + ", " + number("gated", gated) + ", " +
+                   number("caches", caches) + ", " + number("slots", slots) +
+                   ", " + number("positions", slots),
+               16),
+        16,
+        {},
+        (gated ? 4 : 2) * queries + 4 * caches * keys};
+    if (queryHeads)
+      bench.operands = {{(gated ? 2 : 1) * queries}, {dim * 4}};
+    for (int64_t i = 0; i < 2 * caches; ++i)
+      bench.operands.push_back({keys});
+    for (int64_t i = 0; i < caches; ++i)
+      bench.operands.push_back({dim * 4});
+    bench.operands.push_back({4, false, 2160, true});
+    bench.operands.push_back({slots * dims * 4});
+    for (int64_t i = 0; i < (queryHeads ? 1 : 0) + (gated ? 1 : 0); ++i)
+      bench.operands.push_back({queries});
+    for (int64_t i = 0; i < caches; ++i)
+      bench.operands.push_back({2 * slots * heads * dim * 2, true});
+    benchmarks.push_back(std::move(bench));
+  }
+
   void delta(int accepted) {
     constexpr int64_t heads = 32, keyHeads = 16, dim = 128, pending = 16;
     std::string name = kernel(
@@ -142,6 +180,30 @@ public:
                            {16 * heads * dim * 2},
                            {cache, true}},
                           accepted ? 2 * state : state});
+    name = kernel("gated_delta",
+                  "activations = bf16, commit = 0 : i64, " +
+                      number("heads", heads) + ", " +
+                      number("key_heads", keyHeads) + ", " +
+                      number("key_dim", dim) + ", " + number("value_dim", dim) +
+                      ", " + number("pending", pending) + ", " +
+                      number("saves", 1) + ", " + number("normed", 1) +
+                      ", norm_eps = 1.0e-6 : f32, scale_by = 0.08838834 : f32",
+                  16);
+    benchmarks.push_back(
+        {"gated_delta, saved and normed, " + std::to_string(accepted) + " kept",
+         name,
+         16,
+         {{16 * keyHeads * dim * 2},
+          {16 * keyHeads * dim * 2},
+          {16 * heads * dim * 2},
+          {16 * heads * 4},
+          {16 * heads * 4},
+          {4, false, accepted, true},
+          {16 * heads * dim * 2},
+          {dim * 4},
+          {16 * heads * dim * 2},
+          {cache, true}},
+         accepted ? 2 * state : state});
     name = kernel("delta_save",
                   "activations = bf16, " + number("heads", heads) + ", " +
                       number("key_heads", keyHeads) + ", " +
@@ -241,6 +303,9 @@ std::vector<Benchmark> tandem::gpucheck::addBenchmarks(Suite &suite) {
   builder.attention(2160, 16384, 16, 4, 256, 0);
   builder.attention(8304, 16384, 16, 4, 256, 0);
   builder.attention(2160, 1040, 32, 8, 128, 1024);
+  builder.attentionInputs(16, 4, 256, 64, true, 1);
+  builder.attentionInputs(32, 8, 128, 128, false, 1);
+  builder.attentionInputs(0, 8, 128, 128, false, 5);
   builder.delta(8);
   builder.rows("rms_norm", 2560,
                ", dim = 2560 : i64, eps = 1.0e-6 : f32, offset = 1.0 : f32",

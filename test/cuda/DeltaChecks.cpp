@@ -211,9 +211,9 @@ void addGatedDelta(Suite &suite, const Sizes &sizes) {
                       number("key_dim", sizes.keyDim) + ", " +
                       number("value_dim", sizes.valueDim) + ", " +
                       number("pending", pending);
-  auto parameters = [&](int commit) {
+  auto parameters = [&](int commit, const std::string &more = "") {
     return "{activations = bf16, " + shape + ", " + number("commit", commit) +
-           ", scale_by = 1.250000e-01 : f32}";
+           ", scale_by = 1.250000e-01 : f32" + more + "}";
   };
   std::string verify =
       suite.kernel(nextName(suite), "gated_delta", parameters(0));
@@ -221,6 +221,21 @@ void addGatedDelta(Suite &suite, const Sizes &sizes) {
       suite.kernel(nextName(suite), "gated_delta", parameters(1));
   std::string save = suite.kernel(nextName(suite), "delta_save",
                                   "{activations = bf16, " + shape + "}");
+  // Longer keys are saved by a launch of their own.
+  bool canSave = sizes.keyDim <= 224;
+  std::string saves = canSave ? ", " + number("saves", 1) : "";
+  std::string saving =
+      suite.kernel(nextName(suite), "gated_delta", parameters(0, saves));
+  std::string norming =
+      suite.kernel(nextName(suite), "gated_delta",
+                   parameters(0, canSave ? saves + ", " + number("normed", 1) +
+                                               ", norm_eps = 1.0e-6 : f32"
+                                         : ""));
+  std::string norm =
+      suite.kernel(nextName(suite), "gated_rms_norm",
+                   "{activations = bf16, " +
+                       number("columns", sizes.heads * sizes.valueDim) + ", " +
+                       number("dim", sizes.valueDim) + ", eps = 1.0e-6 : f32}");
   suite.check([=](Run &run) {
     std::string size = "gated_delta " + std::to_string(sizes.heads) + "/" +
                        std::to_string(sizes.keyHeads) + " " +
@@ -237,6 +252,7 @@ void addGatedDelta(Suite &suite, const Sizes &sizes) {
     // The same text in plain decoding, a row at a time.
     Array<uint8_t> plainCache(run, std::vector<uint8_t>(bytes));
     int plainAccepted = 0;
+    bool fusedIsSame = true;
 
     auto call = [&](const std::string &kernel, const Rows &rows, int first,
                     int count, int live, int accepted, Array<uint8_t> &into,
@@ -254,6 +270,8 @@ void addGatedDelta(Suite &suite, const Sizes &sizes) {
       Array<int32_t> acceptedMemory(run, std::vector<int32_t>{accepted});
       Array<int32_t> liveMemory(run, std::vector<int32_t>{live});
       Array<Bf16> output(run, size_t(count * valueColumns));
+      Array<uint8_t> savedCache(run, into.values());
+      Array<uint8_t> normedCache(run, into.values());
       run.launch(kernel,
                  {&query, &key, &value, &decay, &beta, &acceptedMemory, &output,
                   &into},
@@ -263,6 +281,26 @@ void addGatedDelta(Suite &suite, const Sizes &sizes) {
       if (saves)
         run.launch(save, {&key, &value, &decay, &beta, &into}, count,
                    &liveMemory);
+      if (saves && canSave) {
+        // The same in one launch, without the norm behind it and with it.
+        Array<Bf16> same(run, got.size()), gate(run, randomBf16(got.size(), 7));
+        Array<Bf16> expected(run, got.size()), normed(run, got.size());
+        Array<float> weight(run, randomFloat(sizes.valueDim, 8));
+        run.launch(saving,
+                   {&query, &key, &value, &decay, &beta, &acceptedMemory, &same,
+                    &savedCache},
+                   count, &liveMemory);
+        run.launch(norm, {&output, &gate, &weight, &expected}, count,
+                   &liveMemory);
+        run.launch(norming,
+                   {&query, &key, &value, &decay, &beta, &acceptedMemory, &gate,
+                    &weight, &normed, &normedCache},
+                   count, &liveMemory);
+        std::vector<uint8_t> left = into.values();
+        fusedIsSame &=
+            same.values() == got && normed.values() == expected.values() &&
+            savedCache.values() == left && normedCache.values() == left;
+      }
       got.resize(live * valueColumns);
       return got;
     };
@@ -310,6 +348,8 @@ void addGatedDelta(Suite &suite, const Sizes &sizes) {
       }
       run.report(title + " as plain", equal ? "same bits" : "DIFFERENT BITS",
                  equal);
+      run.report(title + ", saved and normed",
+                 fusedIsSame ? "same bits" : "DIFFERENT BITS", fusedIsSame);
       if (!round.commits)
         rule = kept;
       before = rows;

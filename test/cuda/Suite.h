@@ -3,6 +3,7 @@
 #ifndef TANDEM_TEST_CUDA_SUITE_H
 #define TANDEM_TEST_CUDA_SUITE_H
 
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
@@ -49,14 +50,24 @@ void addDeltaChecks(Suite &suite);
 void addTokenChecks(Suite &suite);
 void addFusedChecks(Suite &suite);
 
+/// Whether the checks \p name are asked for: with TANDEM_GPU_SUITES, a list of
+/// names, only those in it.
+inline bool isChosen(const char *name) {
+  const char *chosen = std::getenv("TANDEM_GPU_SUITES");
+  return !chosen || std::string(chosen).find(name) != std::string::npos;
+}
+
 inline Suite makeSuite() {
   Suite suite;
-  addRowChecks(suite);
-  addTokenChecks(suite);
-  addLinearChecks(suite);
-  addAttentionChecks(suite);
-  addDeltaChecks(suite);
-  addFusedChecks(suite);
+  struct {
+    const char *name;
+    void (*add)(Suite &);
+  } parts[] = {{"rows", addRowChecks},      {"tokens", addTokenChecks},
+               {"linear", addLinearChecks}, {"attention", addAttentionChecks},
+               {"delta", addDeltaChecks},   {"fused", addFusedChecks}};
+  for (auto [name, add] : parts)
+    if (isChosen(name))
+      add(suite);
   return suite;
 }
 

@@ -133,6 +133,9 @@ TEST_F(PairSemanticsTest, EveryPassInItsOrder) { // P3.02
                           "lm-lower-denoise",
                           "lm-lower-sliding-window",
                           "lm-fuse-head-argmax",
+                          "lm-fuse-attention-inputs",
+                          "lm-fuse-attention-gate",
+                          "lm-fuse-delta-norm",
                           "lm-lower-speculate"};
   mlir::OwningOpRef<mlir::ModuleOp> module = pair->clone();
   bool withRings = false;
@@ -165,6 +168,8 @@ TEST_F(PairSemanticsTest, PipelinesWithAndWithoutAPass) {
     mlir::OwningOpRef<mlir::ModuleOp> module = pair->clone();
     PipelineOptions options;
     options.disabledPasses = disabled;
+    // All fusions there are.
+    options.arch = "sm_90";
     mlir::PassManager manager(module->getContext());
     buildImportPipeline(manager);
     buildFusionPipeline(manager, options);

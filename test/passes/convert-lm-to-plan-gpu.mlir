@@ -39,8 +39,9 @@ func.func @types(%t: tensor<16xi32> {lm.port = "t"})
 // CHECK: plan.state "conv" kind "conv" : memref<5x14xbf16>
 // CHECK: plan.state "delta" kind "delta" : memref<168xi8>
 // CHECK: plan.kernel @short_conv_c14_c0_p2_t4_bf16 short_conv {activations = bf16
-// CHECK: plan.kernel @gated_delta_{{.*}}_bf16 gated_delta {activations = bf16
-// CHECK: plan.kernel @delta_save_{{.*}}_bf16 delta_save {activations = bf16
+// The rows are left waiting by the same launch.
+// CHECK: plan.kernel @gated_delta_{{.*}}_bf16 gated_delta {activations = bf16{{.*}}saves = 1 : i64
+// CHECK-NOT: delta_save
 func.func @delta(%x: tensor<2x14xbf16> {lm.port = "x"},
                  %g: tensor<2x2xf32> {lm.port = "g"},
                  %accepted: tensor<1xi32> {lm.port = "accepted"},
@@ -151,4 +152,35 @@ func.func @negative_state_of_another_type(
   %u, %new = lm.short_conv %x, %w, %conv keep %accepted
       : tensor<2x14xf32>, tensor<14x1x4xbf16>, !conv
   return %u, %new : tensor<2x14xf32>, !conv
+}
+
+// -----
+
+// What attention reads, and the gate behind it.
+// CHECK: plan.kernel @attention_inputs_{{.*}} attention_inputs {activations = bf16, caches = 1 : i64, dim = 32 : i64, dims = 16 : i64, {{.*}}gated = 1 : i64, heads = 1 : i64, {{.*}}query_heads = 2 : i64, slots = 80 : i64}
+// CHECK: plan.kernel @attention_{{.*}} attention {{.*}}gated = 1 : i64
+// CHECK: plan.launch @attention_inputs_{{.*}} rows 4 live %{{.*}} : memref<1xi32> items 1 per_row
+// CHECK: plan.launch @attention_
+func.func @attention(%x: tensor<4x128xbf16> {lm.port = "x"},
+                     %k: tensor<4x32xbf16> {lm.port = "k"},
+                     %v: tensor<4x32xbf16> {lm.port = "v"},
+                     %s: tensor<1xi32> {lm.port = "s"},
+                     %n: tensor<1xi32> {lm.port = "n"},
+                     %c: !lm.kv_cache<80x1x32xbf16> {lm.state = "kv"})
+    -> (tensor<4x64xbf16> {lm.port = "y"},
+        !lm.kv_cache<80x1x32xbf16> {lm.state = "kv"}) {
+  %w = lm.weight "target", "norm" : tensor<32xbf16>
+  %q, %g, %new = lm.attention_inputs
+      query(%x, %w : tensor<4x128xbf16>, tensor<32xbf16>)
+      keys(%k : tensor<4x32xbf16>) values(%v : tensor<4x32xbf16>)
+      norms(%w : tensor<32xbf16>) caches(%c : !lm.kv_cache<80x1x32xbf16>)
+      at %s rows %n
+      {norm = #lm.norm<eps = 1.0e-6 : f32, offset = 1.0 : f32>,
+       dims = 16 : i64, theta = 1.0e4 : f64}
+      -> (query tensor<4x64xbf16>, gate tensor<4x64xbf16>,
+          !lm.kv_cache<80x1x32xbf16>)
+  %y = lm.attention %q, %new at %s rows %n gate %g : tensor<4x64xbf16>
+      {causal, scale = 0.25 : f32}
+      : tensor<4x64xbf16>, !lm.kv_cache<80x1x32xbf16>
+  return %y, %new : tensor<4x64xbf16>, !lm.kv_cache<80x1x32xbf16>
 }

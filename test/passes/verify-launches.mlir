@@ -942,3 +942,80 @@ module {
              score_chunk = 8 : i64, max_context = 40 : i64,
              vocabulary = 32 : i64, stop_tokens = array<i32>}
 }
+
+// -----
+
+// Families of GPUs.
+module attributes {plan.arch = "sm_90"} {
+  %n = plan.port "n" : memref<1xi32>
+  %x = plan.port "x" : memref<4x32xbf16>
+  %k = plan.port "k" : memref<4x8xbf16>
+  %q = plan.port "q" : memref<4x16xbf16>
+  %g = plan.port "g" : memref<4x16xbf16>
+  %kv = plan.state "kv" kind "key_value" : memref<2x1x32x8xbf16>
+  %norm = plan.weight "norm" from "target" ["t"]
+      packing(#plan.vector<length = 8>) : memref<32xi8>
+  %table = plan.weight "table" from "target" []
+      packing(#plan.rope_table<positions = 32, dims = 4, theta = 1.0e4 : f64>)
+      : memref<512xi8>
+  plan.kernel @attention_inputs_kernel attention_inputs
+      {activations = bf16, caches = 1 : i64, dim = 8 : i64, dims = 4 : i64,
+       eps = 1.0e-6 : f32, gated = 1 : i64, heads = 1 : i64,
+       offset = 1.0 : f32, positions = 32 : i64, query_heads = 2 : i64,
+       slots = 32 : i64}
+  plan.kernel @attention_kernel attention
+      {activations = bf16, causal = 1 : i64, dim = 8 : i64, gated = 1 : i64,
+       heads = 1 : i64, query_heads = 2 : i64, scale_by = 1.0 : f32,
+       slots = 32 : i64, window = 0 : i64}
+  plan.program @queries() -> () {
+    plan.launch @attention_inputs_kernel
+        ins(%x, %norm, %k, %k, %norm, %n, %table
+            : memref<4x32xbf16>, memref<32xi8>, memref<4x8xbf16>,
+              memref<4x8xbf16>, memref<32xi8>, memref<1xi32>, memref<512xi8>)
+        outs(%q, %g, %kv
+            : memref<4x16xbf16>, memref<4x16xbf16>, memref<2x1x32x8xbf16>)
+        rows 4 items 1 per_row
+    // expected-error @below {{expects 7 inputs of attention_inputs_kernel, but got 6}}
+    plan.launch @attention_inputs_kernel
+        ins(%x, %norm, %k, %k, %n, %table
+            : memref<4x32xbf16>, memref<32xi8>, memref<4x8xbf16>,
+              memref<4x8xbf16>, memref<1xi32>, memref<512xi8>)
+        outs(%q, %g, %kv
+            : memref<4x16xbf16>, memref<4x16xbf16>, memref<2x1x32x8xbf16>)
+        rows 4 items 1 per_row
+  }
+  plan.program @gate() -> () {
+    // expected-error @below {{expects 4 inputs of attention_kernel, but got 3}}
+    plan.launch @attention_kernel
+        ins(%q, %kv, %n
+            : memref<4x16xbf16>, memref<2x1x32x8xbf16>, memref<1xi32>)
+        outs(%g : memref<4x16xbf16>) rows 4 items 2 per_row
+  }
+}
+
+// -----
+
+module attributes {plan.arch = "sm_90"} {
+  // expected-error @below {{expects one cache beside a query, but got 2}}
+  plan.kernel @attention_inputs_kernel attention_inputs
+      {activations = bf16, caches = 2 : i64, dim = 8 : i64, dims = 4 : i64,
+       eps = 1.0e-6 : f32, gated = 0 : i64, heads = 1 : i64,
+       offset = 1.0 : f32, positions = 32 : i64, query_heads = 2 : i64,
+       slots = 32 : i64}
+  // expected-error @below {{expects a query beside its gate}}
+  plan.kernel @attention_inputs_kernel_1 attention_inputs
+      {activations = bf16, caches = 2 : i64, dim = 8 : i64, dims = 4 : i64,
+       eps = 1.0e-6 : f32, gated = 1 : i64, heads = 1 : i64,
+       offset = 1.0 : f32, positions = 32 : i64, query_heads = 0 : i64,
+       slots = 32 : i64}
+  // expected-error @below {{expects rows to be saved or committed}}
+  plan.kernel @gated_delta_kernel gated_delta
+      {activations = bf16, commit = 1 : i64, heads = 4 : i64, key_dim = 8 : i64,
+       key_heads = 2 : i64, pending = 4 : i64, saves = 1 : i64,
+       scale_by = 1.0 : f32, value_dim = 20 : i64}
+  // expected-error @below {{expects norm_eps, and rows to be saved, with a norm}}
+  plan.kernel @gated_delta_kernel_1 gated_delta
+      {activations = bf16, commit = 0 : i64, heads = 4 : i64, key_dim = 8 : i64,
+       key_heads = 2 : i64, normed = 1 : i64, pending = 4 : i64,
+       saves = 1 : i64, scale_by = 1.0 : f32, value_dim = 20 : i64}
+}

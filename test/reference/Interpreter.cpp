@@ -181,6 +181,7 @@ private:
   Error runDenoise(lm::DenoiseOp op);
   void runFusedLinear(lm::FusedLinearOp op);
   void runDeltaInputs(lm::DeltaInputsOp op);
+  void runAttentionInputs(lm::AttentionInputsOp op);
 
   const Value &get(mlir::Value value) const { return values.at(value); }
   const Tensor &tensor(mlir::Value value) const {
@@ -291,6 +292,35 @@ void Interpreter::Frame::runDeltaInputs(lm::DeltaInputsOp op) {
   set(op.getResult(), std::move(state));
 }
 
+void Interpreter::Frame::runAttentionInputs(lm::AttentionInputsOp op) {
+  auto type = llvm::cast<lm::KvCacheType>(op.getCaches()[0].getType());
+  float eps = op.getNorm().getEps().getValue().convertToFloat();
+  float offset = op.getNorm().getOffset().getValue().convertToFloat();
+  auto rotate = [&](mlir::Value like, const Tensor &rows, mlir::Value norm) {
+    Tensor normed = step(like, rmsNorm(rows, tensor(norm), eps, offset));
+    return step(like, rope(normed, scalar(op.getStart()), type.getDim(),
+                           static_cast<int64_t>(op.getDims()),
+                           op.getTheta().convertToDouble()));
+  };
+  for (auto [i, result] : llvm::enumerate(op.getResults()))
+    set(result, cacheAppend(cache<KvCache>(op.getCaches()[i]),
+                            rotate(op.getKeys()[i], tensor(op.getKeys()[i]),
+                                   op.getKeyNorms()[i]),
+                            tensor(op.getValues()[i]), scalar(op.getStart()),
+                            optional(op.getCount())));
+  if (!op.getQuery())
+    return;
+  Tensor query = tensor(op.getQuery());
+  if (op.getGate()) {
+    int64_t columns = op.getRotated().getType().getDimSize(1);
+    std::vector<Tensor> parts =
+        split(query, columns / type.getDim(), {columns, columns});
+    query = parts[0];
+    set(op.getGate(), parts[1]);
+  }
+  set(op.getRotated(), rotate(op.getQuery(), query, op.getQueryNorm()));
+}
+
 Error Interpreter::Frame::runOp(mlir::Operation &operation) {
   bool known = true;
   Error error = Error::success();
@@ -398,10 +428,14 @@ Error Interpreter::Frame::runOp(mlir::Operation &operation) {
                             optional(op.getCount())));
       })
       .Case([&](lm::AttentionOp op) {
-        set(op, attention(tensor(op.getQuery()), cache<KvCache>(op.getCache()),
-                          scalar(op.getStart()), optional(op.getCount()),
-                          op.getCausal(), op.getWindow(),
-                          op.getScale().convertToFloat()));
+        Tensor output = attention(
+            tensor(op.getQuery()), cache<KvCache>(op.getCache()),
+            scalar(op.getStart()), optional(op.getCount()), op.getCausal(),
+            op.getWindow(), op.getScale().convertToFloat());
+        if (op.getGate())
+          output = mul(step(op.getGate(), std::move(output)),
+                       step(op.getGate(), sigmoid(tensor(op.getGate()))));
+        set(op, std::move(output));
       })
       .Case([&](lm::ShortConvOp op) {
         ConvCache state = cache<ConvCache>(op.getCache());
@@ -417,16 +451,21 @@ Error Interpreter::Frame::runOp(mlir::Operation &operation) {
       })
       .Case([&](lm::GatedDeltaOp op) {
         DeltaCache state = cache<DeltaCache>(op.getCache());
-        set(op.getOutput(),
-            gatedDelta(tensor(op.getQuery()), tensor(op.getKey()),
-                       tensor(op.getValue()), tensor(op.getDecay()),
-                       tensor(op.getBeta()), state, scalar(op.getAccepted()),
-                       optional(op.getCount()), op.getCommit(),
-                       op.getScale().convertToFloat()));
+        Tensor output = gatedDelta(
+            tensor(op.getQuery()), tensor(op.getKey()), tensor(op.getValue()),
+            tensor(op.getDecay()), tensor(op.getBeta()), state,
+            scalar(op.getAccepted()), optional(op.getCount()), op.getCommit(),
+            op.getScale().convertToFloat());
+        if (op.getGate())
+          output = gatedRmsNorm(
+              step(op.getGate(), std::move(output)), tensor(op.getGate()),
+              tensor(op.getNormWeight()), op.getNormEps()->convertToFloat());
+        set(op.getOutput(), std::move(output));
         set(op.getResult(), std::move(state));
       })
       .Case([&](lm::FusedLinearOp op) { runFusedLinear(op); })
       .Case([&](lm::DeltaInputsOp op) { runDeltaInputs(op); })
+      .Case([&](lm::AttentionInputsOp op) { runAttentionInputs(op); })
       .Case([&](lm::HeadArgmaxOp op) {
         set(op, argmax(step(op.getInput(), linear(tensor(op.getInput()),
                                                   tensor(op.getWeight())))));

@@ -1,53 +1,59 @@
 //===- attention.cuh - Grouped-query attention over a cache ---------------===//
 //
 //   out = sum_p softmax_p(scale * query . key_p) value_p
+//   out = out * sigmoid(gate)                               when gated
 //
 // over the positions p < start + live rows that row q = start + r sees: p <= q
 // when causal, |q - p| < window when there is one.
 //
-// query, output [rows, query_heads * dim] bf16, start [1] i32, cache as in
-// cache_append: keys [head][slot][dim], values [head][slot][dim], position p in
-// slot p mod slots.
+// query, gate, output [rows, query_heads * dim] bf16, start [1] i32, cache as
+// in cache_append: keys [head][slot][dim], values [head][slot][dim], position p
+// in slot p mod slots.
 //
 // An item is one row and one of the query heads that share a head of the cache:
 //
 //   items of a head   row 0: head 0, 1 .. group - 1 | row 1: .. | ..
-//   block             64 items, some spans of positions
+//   block             64 items, some chunks of positions
 //
-// A span is 64 positions from a multiple of 64 on, whatever the row. Of 8 warps
-// warp w has the items 16 (w % 4) .. 16 (w % 4) + 15: for scores half w / 4 of
-// the keys, for outputs half w / 4 of the columns; maxima, sums and
-// probabilities go from one to the other through shared memory:
+// A span is 64 positions from a multiple of 64 on, and a chunk is some spans
+// from a multiple of as many on: with no window so many that `blocks` chunks
+// hold all that the item sees, so what an item's chunks are follows from its
+// position, whatever rows stand beside it. Of 8 warps warp w has the items
+// 16 (w % 4) .. 16 (w % 4) + 15: for scores half w / 4 of the keys, for outputs
+// half w / 4 of the columns; maxima, sums and probabilities go from one to the
+// other through shared memory:
 //
-//   [keys: 64 x dim] [values: 64 x dim] [probabilities: 64 x 64]   bf16, rows
-//   [maxima: 2 x 64] [sums: 2 x 64]                                f32
+//   [tile: 64 x dim] x stages [probabilities: 64 x 64]   bf16, rows
+//   [maxima: 2 x 64] [sums: 2 x 64]                      f32
 //
-// with 8 numbers of gap behind each row. Queries pass through the place of the
-// values to registers. While scores are computed the values arrive, and while
-// outputs are, the keys of the next span. What an item does not see adds exact
-// zeros.
+// with 8 numbers of gap behind each row. Tiles are a ring: the keys of a span,
+// its values, the keys of the next .. Queries pass through the last tile to
+// registers. What an item does not see adds exact zeros.
 //
-// Few rows: a span is a result of its own, and whichever blocks come last add
-// them up, in order, so an item's bits depend on positions alone:
+// Spans of a chunk are added up in order, in registers. Few rows: a chunk is a
+// result of its own, and the last blocks wait for the others and add chunks up,
+// in order:
 //
 //   scratch   u32 [head][block of items][blocks that have come, that have left]
-//             f32 [head][block of items][span][8 items][8 columns][lane][2]
-//             f32 [head][block of items][span][64 items][maximum, sum]
+//             f32 [head][block of items][chunk][8 items][8 columns][lane][2]
+//             f32 [head][block of items][chunk][64 items][maximum, sum]
 //
-// where lane 4 g + t has columns 2 t and 2 t + 1 of item g of the eight,
+// where lane 4 g + t has columns 2 t and 2 t + 1 of item g of the eight. Where
+// a row has longer chunks than the one in front of it, its items are computed
+// behind the others.
 //
-// Many rows, whose blocks of items fill the machine: a block takes all spans in
-// order and adds them up in registers.
+// Many rows, whose blocks of items fill the machine: everything is one chunk.
 //
 // Floor: keys and values seen, 4 * heads * dim bytes a position, for every 64
 // items of a head.
 //
-// Grid: blocks of spans, blocks of items, heads. Called by attention.
+// Grid: blocks of chunks, blocks of items, heads. Called by attention.
 //
 //===----------------------------------------------------------------------===//
 
 #pragma once
 
+#include "elementwise.cuh"
 #include "mma.cuh"
 
 namespace tandem {
@@ -55,10 +61,11 @@ namespace tandem {
 constexpr i32 kAttentionThreads = 256;
 constexpr i32 kAttentionItems = 64;
 constexpr i32 kSpan = 64;
-/// Blocks of a block of items that add spans up: each has an item a warp.
-constexpr i32 kAttentionAdders = kAttentionItems / (kAttentionThreads / kWarp);
-/// Blocks of items from which on they fill a machine.
-constexpr i32 kManyBlocks = 64;
+/// Blocks of a block of items that add chunks up, and the parts of an item that
+/// a warp of theirs has.
+constexpr i32 kAttentionAdders = 16;
+constexpr i32 kAttentionParts =
+    kAttentionAdders * (kAttentionThreads / kWarp) / kAttentionItems;
 
 /// Positions, first and last.
 struct Range {
@@ -71,7 +78,8 @@ template <typename C> struct Attention {
   static constexpr i32 stride = paddedDim + 8, probabilityStride = kSpan + 8;
   static constexpr i32 tileSize = kSpan * stride;
   static constexpr i32 sharedBytes =
-      (2 * tileSize + kAttentionItems * probabilityStride) * i32(sizeof(bf16)) +
+      (C::stages * tileSize + kAttentionItems * probabilityStride) *
+          i32(sizeof(bf16)) +
       4 * kAttentionItems * i32(sizeof(f32));
   static constexpr bool aligned = C::dim % 8 == 0;
   /// Of a warp: tiles of 8 keys in scores, of 8 columns in outputs.
@@ -79,21 +87,20 @@ template <typename C> struct Attention {
   /// Tiles of 8 columns of an item.
   static constexpr i32 columnTiles = paddedDim / 8;
   static constexpr u64 halfCache = u64(C::heads) * C::slots * C::dim;
-  static constexpr u64 spanSize = u64(kAttentionItems) * paddedDim;
+  static constexpr u64 chunkOutputs = u64(kAttentionItems) * paddedDim;
 
-  const bf16 *query, *cache;
+  const bf16 *query, *cache, *gate;
   bf16 *output;
   u8 *scratch;
-  bf16 *keys;
+  bf16 *tiles;
   i32 start, live;
   /// Of the block: head of the cache, first item.
   i32 head, firstItem;
   /// What any item of the block sees, and in which spans it is.
-  Range seen;
-  i32 firstSpan, spans;
+  Range seen, spans;
 
-  __device__ bf16 *values() const { return keys + tileSize; }
-  __device__ bf16 *probabilities() const { return values() + tileSize; }
+  __device__ bf16 *tile(i32 stage) const { return tiles + stage * tileSize; }
+  __device__ bf16 *probabilities() const { return tile(C::stages); }
   __device__ f32 *maxima() const {
     return reinterpret_cast<f32 *>(probabilities() +
                                    kAttentionItems * probabilityStride);
@@ -105,6 +112,10 @@ template <typename C> struct Attention {
   __device__ static i32 half() { return threadIdx.x / kWarp / 4; }
 
   __device__ i32 items() const { return live * group; }
+
+  __device__ i32 lastItem() const {
+    return min(firstItem + kAttentionItems, items()) - 1;
+  }
 
   /// Positions that \p item sees; none when there is no such item.
   __device__ Range visible(i32 item) const {
@@ -121,11 +132,43 @@ template <typename C> struct Attention {
 
   __device__ void findSpans() {
     Range first = visible(firstItem);
-    Range last = visible(min(firstItem + kAttentionItems, items()) - 1);
-    // Whatever it is told, a kernel stays inside the cache.
-    seen = {max(first.low, last.high - (C::slots - 1)), last.high};
-    firstSpan = seen.low / kSpan;
-    spans = seen.high / kSpan - firstSpan + 1;
+    Range last = visible(lastItem());
+    // Whatever it is told, a kernel stays inside the cache; only a window reads
+    // a ring.
+    if constexpr (C::window > 0)
+      seen = {max(first.low, last.high - (C::slots - 1)), last.high};
+    else
+      seen = {0, min(last.high, C::slots - 1)};
+    spans = {seen.low / kSpan, seen.high / kSpan};
+  }
+
+  /// The first of some chunks, how many there are, and the last span that is in
+  /// one.
+  struct Chunks {
+    i32 first, count, lastSpan;
+  };
+
+  /// Spans of a chunk of \p item.
+  __device__ i32 chunkSize(i32 item) const {
+    if constexpr (C::chunkSpans > 0)
+      return C::chunkSpans;
+    return visible(item).high / kSpan / C::blocks + 1;
+  }
+
+  /// The chunks of items that have \p size spans in each.
+  __device__ Chunks chunksOf(i32 size) const {
+    i32 last = spans.high;
+    if constexpr (C::chunkSpans == 0)
+      last = min(last, size * C::blocks - 1);
+    i32 first = spans.low / size;
+    return {first, last / size - first + 1, last};
+  }
+
+  /// Spans of chunk \p index of those with \p size.
+  __device__ Range spansOf(i32 size, i32 index) const {
+    Chunks chunks = chunksOf(size);
+    i32 first = (chunks.first + index) * size;
+    return {max(first, spans.low), min(first + size - 1, chunks.lastSpan)};
   }
 
   /// Where \p item is in queries and outputs.
@@ -140,32 +183,43 @@ template <typename C> struct Attention {
 
   __device__ void fetchQueries() const {
     copyTile<kAttentionItems, paddedDim, stride, kAttentionThreads, aligned>(
-        values(), C::dim, [&](i32 row) -> const bf16 * {
+        tile(C::stages - 1), C::dim, [&](i32 row) -> const bf16 * {
           i32 item = firstItem + row;
           return item < items() ? query + itemBase(item) : nullptr;
         });
     commitCopies();
   }
 
-  /// Starts the copies of the keys or values of span \p index, if there is
-  /// one; positions that nothing sees become zeros, whatever the cache holds
-  /// there.
-  __device__ void fetch(bf16 *to, u64 part, i32 index) const {
-    if (index < spans) {
-      const bf16 *from = cache + part + u64(head) * C::slots * C::dim;
+  /// Where the ring is filled from next.
+  struct Ahead {
+    i32 span;
+    bool isValues;
+    i32 stage;
+  };
+
+  /// Starts the copies of the next keys or values up to span \p last, if there
+  /// are any; positions that nothing sees become zeros, whatever the cache
+  /// holds there.
+  __device__ void fetch(Ahead &ahead, i32 last) const {
+    if (ahead.span <= last) {
+      const bf16 *from = cache + (ahead.isValues ? halfCache : 0) +
+                         u64(head) * C::slots * C::dim;
       copyTile<kSpan, paddedDim, stride, kAttentionThreads, aligned>(
-          to, C::dim, [&](i32 row) -> const bf16 * {
-            i32 position = (firstSpan + index) * kSpan + row;
+          tile(ahead.stage), C::dim, [&](i32 row) -> const bf16 * {
+            i32 position = ahead.span * kSpan + row;
+            i32 slot = C::window > 0 ? position % C::slots : position;
             return position >= seen.low && position <= seen.high
-                       ? from + u64(position % C::slots) * C::dim
+                       ? from + u32(slot) * u32(C::dim)
                        : nullptr;
           });
+      ahead.span += ahead.isValues;
+      ahead.isValues = !ahead.isValues;
+      ahead.stage = nextStage(ahead.stage);
     }
     commitCopies();
   }
-  __device__ void fetchKeys(i32 index) const { fetch(keys, 0, index); }
-  __device__ void fetchValues(i32 index) const {
-    fetch(values(), halfCache, index);
+  __device__ static i32 nextStage(i32 stage) {
+    return stage + 1 == C::stages ? 0 : stage + 1;
   }
 
   //===--------------------------------------------------------------------===//
@@ -183,7 +237,7 @@ template <typename C> struct Attention {
   /// an item does not see. Their maxima go to shared memory.
   __device__ void score(f32 (&scores)[keyTiles][4],
                         const u32 (&queries)[paddedDim / 16][4],
-                        i32 index) const {
+                        const bf16 *keys, i32 span) const {
     i32 g = threadIdx.x % kWarp / 4, t = threadIdx.x % 4;
     const bf16 *mine = keys + half() * (kSpan / 2) * stride;
 #pragma unroll
@@ -201,7 +255,7 @@ template <typename C> struct Attention {
         multiply(scores[j + 1], queries[k / 16], b[2], b[3]);
       }
     constexpr f32 toBase2 = C::scaleBy * 1.44269504088896340736f;
-    i32 first = (firstSpan + index) * kSpan + half() * (kSpan / 2);
+    i32 first = span * kSpan + half() * (kSpan / 2);
 #pragma unroll
     for (i32 side = 0; side < 2; ++side) {
       i32 item = warpItem() + g + side * 8;
@@ -256,9 +310,9 @@ template <typename C> struct Attention {
     }
   }
 
-  /// Adds probabilities times values to \p out.
-  __device__ void addValues(f32 (&out)[dimTiles][4]) const {
-    const bf16 *mine = values() + half() * (paddedDim / 2);
+  /// Adds probabilities times \p values to \p out.
+  __device__ void addValues(f32 (&out)[dimTiles][4], const bf16 *values) const {
+    const bf16 *mine = values + half() * (paddedDim / 2);
 #pragma unroll
     for (i32 k = 0; k < kSpan; k += 16) {
       u32 a[4];
@@ -274,78 +328,84 @@ template <typename C> struct Attention {
     }
   }
 
-  __device__ static Sums none() {
-    Sums sums = {};
-    sums.largest[0] = sums.largest[1] = minusInfinity();
-    return sums;
+  /// Makes what \p total holds a part of a sum with the maxima \p largest, and
+  /// adds the sums of the probabilities.
+  __device__ void rescale(Sums &total, const f32 (&largest)[2]) const {
+    i32 item = warpItem() + threadIdx.x % kWarp / 4;
+#pragma unroll
+    for (i32 side = 0; side < 2; ++side) {
+      f32 sum =
+          sums()[item + side * 8] + sums()[kAttentionItems + item + side * 8];
+      f32 factor = total.largest[side] == minusInfinity()
+                       ? 0.0f
+                       : exp2Fast(total.largest[side] - largest[side]);
+#pragma unroll
+      for (i32 n = 0; n < dimTiles; ++n) {
+        total.out[n][side * 2] *= factor;
+        total.out[n][side * 2 + 1] *= factor;
+      }
+      total.sum[side] = fma(total.sum[side], factor, sum);
+      total.largest[side] = largest[side];
+    }
   }
 
-  /// Calls \p take(index, sums) for the spans first, first + step ..; with
-  /// \p Running, take(0, sums) once for all of them.
-  template <bool Running, typename Take>
-  __device__ void forSpans(i32 first, i32 step, Take take) const {
+  /// What there is in spans \p some, in order.
+  __device__ Sums add(Range some) const {
     fetchQueries();
-    fetchKeys(first);
-    waitForCopies<1>();
+    Ahead ahead = {some.low, false, 0};
+#pragma unroll
+    for (i32 i = 0; i < C::stages - 1; ++i)
+      fetch(ahead, some.high);
+    // All copies but those of the ring.
+    waitForCopies<C::stages - 1>();
     __syncthreads();
     u32 queries[paddedDim / 16][4];
 #pragma unroll
     for (i32 k = 0; k < paddedDim; k += 16)
-      loadA(queries[k / 16], values() + warpItem() * stride, stride, k);
+      loadA(queries[k / 16], tile(C::stages - 1) + warpItem() * stride, stride,
+            k);
     __syncthreads();
-    fetchValues(first);
+    fetch(ahead, some.high);
 
-    Sums total = none();
+    Sums total = {};
+    total.largest[0] = total.largest[1] = minusInfinity();
+    i32 stage = 0;
 #pragma unroll 1
-    for (i32 index = first; index < spans; index += step) {
-      waitForCopies<1>();
+    for (i32 span = some.low; span <= some.high; ++span) {
+      waitForCopies<C::stages - 1>();
       __syncthreads();
       f32 scores[keyTiles][4];
-      score(scores, queries, index);
+      score(scores, queries, tile(stage), span);
       __syncthreads();
-      fetchKeys(index + step);
-      if constexpr (!Running)
-        total = none();
+      fetch(ahead, some.high);
+      stage = nextStage(stage);
       f32 largest[2] = {total.largest[0], total.largest[1]};
       exponentiate(scores, largest);
-      waitForCopies<1>();
+      waitForCopies<C::stages - 1>();
       __syncthreads();
-      i32 item = warpItem() + threadIdx.x % kWarp / 4;
-#pragma unroll
-      for (i32 side = 0; side < 2; ++side) {
-        f32 sum =
-            sums()[item + side * 8] + sums()[kAttentionItems + item + side * 8];
-        if constexpr (Running) {
-          f32 factor = total.largest[side] == minusInfinity()
-                           ? 0.0f
-                           : exp2Fast(total.largest[side] - largest[side]);
-          sum = fma(total.sum[side], factor, sum);
-#pragma unroll
-          for (i32 n = 0; n < dimTiles; ++n) {
-            total.out[n][side * 2] *= factor;
-            total.out[n][side * 2 + 1] *= factor;
-          }
-        }
-        total.sum[side] = sum;
-        total.largest[side] = largest[side];
-      }
-      addValues(total.out);
-      if constexpr (!Running)
-        take(index, total);
+      rescale(total, largest);
+      addValues(total.out, tile(stage));
       __syncthreads();
-      fetchValues(index + step);
+      fetch(ahead, some.high);
+      stage = nextStage(stage);
     }
     waitForCopies<0>();
-    if constexpr (Running)
-      take(0, total);
+    return total;
   }
 
   //===--------------------------------------------------------------------===//
   // Results
   //===--------------------------------------------------------------------===//
 
-  __device__ static bf16 divide(f32 out, f32 sum) {
-    return fromFloat<bf16>(sum > 0 ? out / sum : 0.0f);
+  /// The number \p place of the outputs, times its gate.
+  __device__ bf16 result(f32 out, f32 sum, u64 place) const {
+    bf16 number = fromFloat<bf16>(sum > 0 ? out / sum : 0.0f);
+    if constexpr (C::gated) {
+      f32 open = Sigmoid::apply(toFloat(gate[place]));
+      number =
+          fromFloat<bf16>(toFloat(number) * toFloat(fromFloat<bf16>(open)));
+    }
+    return number;
   }
 
   __device__ void writeOutputs(const Sums &sums) const {
@@ -355,14 +415,15 @@ template <typename C> struct Attention {
       i32 item = firstItem + warpItem() + g + side * 8;
       if (item >= items())
         continue;
-      bf16 *to = output + itemBase(item);
+      u64 to = itemBase(item);
 #pragma unroll
       for (i32 n = 0; n < dimTiles; ++n)
 #pragma unroll
         for (i32 i = 0; i < 2; ++i) {
           i32 column = half() * (paddedDim / 2) + n * 8 + 2 * t + i;
           if (C::dim == paddedDim || column < C::dim)
-            to[column] = divide(sums.out[n][side * 2 + i], sums.sum[side]);
+            output[to + column] =
+                result(sums.out[n][side * 2 + i], sums.sum[side], to + column);
         }
     }
   }
@@ -373,22 +434,25 @@ template <typename C> struct Attention {
   __device__ u32 *tickets() const {
     return reinterpret_cast<u32 *>(scratch) + place() * 2;
   }
-  __device__ f32 *spanOutputs(i32 index) const {
+  __device__ f32 *outputsOf(i32 chunk) const {
     return reinterpret_cast<f32 *>(scratch + C::ticketBytes) +
-           (place() * C::mostSpans + index) * spanSize;
+           (place() * C::mostChunks + chunk) * chunkOutputs;
   }
-  __device__ f32 *spanSums(i32 index) const {
+  __device__ f32 *pairsOf(i32 chunk) const {
     return reinterpret_cast<f32 *>(scratch + C::ticketBytes) +
-           places * C::mostSpans * spanSize +
-           (place() * C::mostSpans + index) * (kAttentionItems * 2);
+           places * C::mostChunks * chunkOutputs +
+           (place() * C::mostChunks + chunk) * (kAttentionItems * 2);
   }
 
-  __device__ void writeScratch(const Sums &sums, i32 index) const {
-    if (firstItem + warpItem() >= items())
-      return;
-    f32 *outputs = spanOutputs(index), *pairs = spanSums(index);
+  /// Writes the sums of the items that have chunks of \p size spans.
+  __device__ void writeScratch(const Sums &sums, i32 chunk, i32 size) const {
+    i32 g = threadIdx.x % kWarp / 4;
+    f32 *outputs = outputsOf(chunk), *pairs = pairsOf(chunk);
 #pragma unroll
-    for (i32 side = 0; side < 2; ++side)
+    for (i32 side = 0; side < 2; ++side) {
+      i32 item = warpItem() + g + side * 8;
+      if (firstItem + item >= items() || chunkSize(firstItem + item) != size)
+        continue;
 #pragma unroll
       for (i32 n = 0; n < dimTiles; ++n) {
         Pack<f32, 2> two = {{sums.out[n][side * 2], sums.out[n][side * 2 + 1]}};
@@ -399,84 +463,111 @@ template <typename C> struct Attention {
                       threadIdx.x % kWarp * 2,
                   two);
       }
-    if (threadIdx.x % 4 == 0 && half() == 0)
-#pragma unroll
-      for (i32 side = 0; side < 2; ++side) {
-        i32 item = warpItem() + threadIdx.x % kWarp / 4 + side * 8;
+      if (threadIdx.x % 4 == 0 && half() == 0) {
         pairs[item * 2] = sums.largest[side];
         pairs[item * 2 + 1] = sums.sum[side];
       }
+    }
   }
 
-  /// Adds the spans of this warp's item, in order, and writes its outputs.
-  __device__ void addSpans(i32 item) const {
+  /// Adds the chunks of \p item, in order, and writes part \p part of its
+  /// outputs. By a warp.
+  __device__ void addChunks(i32 item, i32 part) const {
     if (firstItem + item >= items())
       return;
     i32 lane = threadIdx.x % kWarp;
-    f32 largest = minusInfinity();
-    for (i32 index = lane; index < spans; index += kWarp)
-      largest = fmaxf(largest, loadShared(spanSums(index) + item * 2));
-    largest = maxLanes(largest);
-    f32 shift = largest == minusInfinity() ? 0.0f : largest;
-
+    i32 chunks = chunksOf(chunkSize(firstItem + item)).count;
     // Pairs of columns.
-    constexpr i32 perLane = ceilDiv(columnTiles * 4, kWarp), some = 8;
-    auto pairOf = [&](i32 index, i32 j) {
-      i32 pair = min(j * kWarp + lane, columnTiles * 4 - 1);
-      return spanOutputs(index) + (item / 8 * columnTiles + pair / 4) * 64 +
-             item % 8 * 8 + pair % 4 * 2;
+    constexpr i32 pairs = columnTiles * 4,
+                  ofPart = ceilDiv(pairs, kAttentionParts);
+    constexpr i32 perLane = ceilDiv(ofPart, kWarp);
+    constexpr i32 fit = 36 / perLane;
+    constexpr i32 some = C::mostChunks < fit ? C::mostChunks : fit;
+    auto pairOf = [&](i32 j) {
+      return min(part * ofPart + j * kWarp + lane, pairs - 1);
     };
-    f32 sum = 0, out[perLane][2] = {};
-#pragma unroll 1
-    for (i32 first = 0; first < spans; first += some) {
-      // All reads first: each of them takes long.
-      f32 ofSpan[some][2], parts[some][perLane][2];
+    f32 parts[some][perLane][2];
+    // All reads first: each of them takes long.
+    auto read = [&](i32 first) {
 #pragma unroll
-      for (i32 i = 0; i < some; ++i) {
-        // Spans that are not there count for nothing.
-        bool exists = first + i < spans;
-        i32 index = exists ? first + i : 0;
-        const f32 *pair = spanSums(index) + item * 2;
-        ofSpan[i][0] = exists ? loadShared(pair) : minusInfinity();
-        ofSpan[i][1] = exists ? loadShared(pair + 1) : 0.0f;
+      for (i32 i = 0; i < some; ++i)
 #pragma unroll
         for (i32 j = 0; j < perLane; ++j)
-          loadShared(parts[i][j], pairOf(index, j));
-      }
+          loadShared(parts[i][j],
+                     outputsOf(first + i < chunks ? first + i : 0) +
+                         (item / 8 * columnTiles + pairOf(j) / 4) * 64 +
+                         item % 8 * 8 + pairOf(j) % 4 * 2);
+    };
+    read(0);
+
+    // What each chunk is multiplied by; one that is not there, by zero.
+    constexpr i32 rounds = ceilDiv(C::mostChunks, kWarp);
+    f32 largest = minusInfinity(), ofChunk[rounds][2];
 #pragma unroll
-      for (i32 i = 0; i < some; ++i) {
-        f32 factor = exp2Fast(ofSpan[i][0] - shift);
-        sum = fma(ofSpan[i][1], factor, sum);
+    for (i32 i = 0; i < rounds; ++i) {
+      i32 chunk = i * kWarp + lane;
+      bool exists = chunk < chunks;
+      const f32 *pair = pairsOf(exists ? chunk : 0) + item * 2;
+      ofChunk[i][0] = exists ? loadShared(pair) : minusInfinity();
+      ofChunk[i][1] = exists ? loadShared(pair + 1) : 0.0f;
+      largest = fmaxf(largest, ofChunk[i][0]);
+    }
+    largest = maxLanes(largest);
+    f32 shift = largest == minusInfinity() ? 0.0f : largest, sum = 0;
+    // Tiles have been read by everybody.
+    f32 *factors = reinterpret_cast<f32 *>(tiles) +
+                   threadIdx.x / kWarp * (rounds * kWarp + some);
+#pragma unroll
+    for (i32 i = 0; i < rounds; ++i) {
+      f32 factor = exp2Fast(ofChunk[i][0] - shift);
+      factors[i * kWarp + lane] = factor;
+      sum = fma(ofChunk[i][1], factor, sum);
+    }
+    if (lane < some)
+      factors[rounds * kWarp + lane] = 0;
+    sum = sumLanes(sum);
+    __syncwarp();
+
+    f32 out[perLane][2] = {};
+#pragma unroll 1
+    for (i32 first = 0;;) {
+#pragma unroll
+      for (i32 i = 0; i < some; ++i)
 #pragma unroll
         for (i32 j = 0; j < perLane; ++j)
 #pragma unroll
           for (i32 k = 0; k < 2; ++k)
-            out[j][k] = fma(parts[i][j][k], factor, out[j][k]);
-      }
+            out[j][k] = fma(parts[i][j][k], factors[first + i], out[j][k]);
+      first += some;
+      if (first >= chunks)
+        break;
+      read(first);
     }
     u64 to = itemBase(firstItem + item);
 #pragma unroll
-    for (i32 j = 0; j < perLane; ++j)
+    for (i32 j = 0; j < perLane; ++j) {
+      i32 inPart = j * kWarp + lane, column = (part * ofPart + inPart) * 2;
+      if (inPart >= ofPart)
+        continue;
 #pragma unroll
-      for (i32 k = 0; k < 2; ++k) {
-        i32 column = (j * kWarp + lane) * 2 + k;
-        if (column < C::dim)
-          output[to + column] = divide(out[j][k], sum);
-      }
+      for (i32 k = 0; k < 2; ++k)
+        if (column + k < C::dim)
+          output[to + column + k] = result(out[j][k], sum, to + column + k);
+    }
   }
 
-  /// Says that this block's spans are written, and waits in those that add them
-  /// for all \p blocks blocks. None waits for a block with a higher number but
-  /// those that wait too, so there is nothing it could keep from running.
-  __device__ bool meet(i32 blocks) const {
+  /// Says that this block's chunks are written, and waits in those that add
+  /// them for all blocks. None waits for a block with a higher number but those
+  /// that wait too, so there is nothing it could keep from running.
+  __device__ bool meet() const {
     __threadfence();
     __syncthreads();
-    bool adds = i32(blockIdx.x) >= blocks - kAttentionAdders;
+    bool adds = i32(blockIdx.x) >= C::blocks - kAttentionAdders;
     if (threadIdx.x == 0) {
       u32 *come = tickets(), *left = tickets() + 1;
       atomicAdd(come, 1);
       if (adds) {
-        while (loadTicket(come) < u32(blocks))
+        while (loadTicket(come) < u32(C::blocks))
           ;
         // The last one to leave clears up.
         if (atomicAdd(left, 1) == kAttentionAdders - 1) {
@@ -495,40 +586,44 @@ template <typename C> struct Attention {
 
 template <typename C>
 __device__ void attention(const bf16 *query, const bf16 *cache,
-                          const i32 *start, bf16 *output, const i32 *live,
-                          i32 rows, u8 *scratch) {
+                          const i32 *start, const bf16 *gate, bf16 *output,
+                          const i32 *live, i32 rows, u8 *scratch) {
   extern __shared__ __align__(128) u8 shared[];
   using Block = Attention<C>;
+  // Positions that no text has.
+  constexpr i32 most = 1 << 30;
   Block block = {query,
                  cache,
+                 gate,
                  output,
                  scratch,
                  reinterpret_cast<bf16 *>(shared),
-                 max(*start, 0),
+                 min(max(*start, 0), most),
                  liveRows(live, rows),
                  i32(blockIdx.z),
                  i32(blockIdx.y) * kAttentionItems};
   if (block.firstItem >= block.items())
     return;
   block.findSpans();
-  i32 first = blockIdx.x, blocks = gridDim.x;
+  i32 first = blockIdx.x;
   if (i32(gridDim.y) > C::fewBlocks) {
     if (first == 0)
-      block.template forSpans<true>(0, 1,
-                                    [&](i32, const typename Block::Sums &sums) {
-                                      block.writeOutputs(sums);
-                                    });
+      block.writeOutputs(block.add(block.spans));
     return;
   }
-  if (first < block.spans)
-    block.template forSpans<false>(
-        first, blocks, [&](i32 index, const typename Block::Sums &sums) {
-          block.writeScratch(sums, index);
-        });
-  if (block.meet(blocks))
-    block.addSpans((first - (blocks - kAttentionAdders)) *
-                       (kAttentionThreads / kWarp) +
-                   threadIdx.x / kWarp);
+#pragma unroll 1
+  for (i32 size = block.chunkSize(block.firstItem);
+       size <= block.chunkSize(block.lastItem()); ++size)
+#pragma unroll 1
+    for (i32 chunk = first; chunk < block.chunksOf(size).count;
+         chunk += C::blocks)
+      block.writeScratch(block.add(block.spansOf(size, chunk)), chunk, size);
+  if (!block.meet())
+    return;
+  i32 task =
+      (first - (C::blocks - kAttentionAdders)) * (kAttentionThreads / kWarp) +
+      threadIdx.x / kWarp;
+  block.addChunks(task / kAttentionParts, task % kAttentionParts);
 }
 
 } // namespace tandem

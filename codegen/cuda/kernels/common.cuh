@@ -123,6 +123,12 @@ __device__ void storePack(T *to, const Pack<T, Count> &pack) {
   *reinterpret_cast<Pack<T, Count> *>(to) = pack;
 }
 
+/// Asks for the line of memory at \p from to be brought to the cache that all
+/// processors share.
+__device__ inline void prefetchLine(const void *from) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
+}
+
 /// What another block has written: past the cache of this processor.
 __device__ inline f32 loadShared(const f32 *from) {
   f32 result;

@@ -65,6 +65,12 @@ __device__ void deltaGate(const T *x, const f32 *logRate, const f32 *bias,
   y[place] = decayOf(toFloat(x[place]), logRate[column], bias[column]);
 }
 
+/// Rows that the rule steps over.
+template <typename T> struct DeltaRows {
+  const T *query, *key, *value;
+  const f32 *decay, *beta;
+};
+
 /// Where the parts of a cache begin.
 template <typename C, typename T> struct DeltaCache {
   static constexpr i32 keyColumns = C::keyHeads * C::keyDim;
@@ -93,12 +99,10 @@ template <typename C, typename T> struct DeltaCache {
         value(reinterpret_cast<T *>(cache + valueBytes)),
         decay(reinterpret_cast<f32 *>(cache + decayBytes)),
         beta(reinterpret_cast<f32 *>(cache + betaBytes)) {}
-};
 
-/// Rows that the rule steps over.
-template <typename T> struct DeltaRows {
-  const T *query, *key, *value;
-  const f32 *decay, *beta;
+  __device__ DeltaRows<T> pendingRows() const {
+    return {nullptr, key, value, decay, beta};
+  }
 };
 
 constexpr i32 kDeltaThreads = 256;
@@ -111,17 +115,19 @@ template <typename C, typename T> struct GatedDelta {
   static constexpr i32 packs = ceilDiv(C::keyDim, 4 * kDeltaLanes);
   static constexpr i32 paddedKeys = packs * 4 * kDeltaLanes;
 
-  /// A few rows, as f32; keys beyond key_dim are zeros.
-  struct Shared {
+  /// A few rows, as f32, read 16 bytes at a time; keys beyond key_dim are
+  /// zeros.
+  struct alignas(16) Keys {
     f32 key[kDeltaRows][paddedKeys];
-    f32 query[kDeltaRows][paddedKeys];
     f32 value[kDeltaRows][kDeltaValues];
     f32 decay[kDeltaRows], beta[kDeltaRows];
+  };
+  struct alignas(16) Queries {
+    f32 query[kDeltaRows][paddedKeys];
     /// Key times query.
     f32 product[kDeltaRows];
   };
 
-  Shared &shared;
   i32 head, keyHead, firstValue;
   f32 state[packs][4];
 
@@ -252,16 +258,14 @@ template <typename C, typename T> struct GatedDelta {
     }
   }
 
-  /// Brings what has been read to shared memory.
-  __device__ void store(const Held &held) {
-    // Everybody is done with what is there.
-    __syncthreads();
+  /// Brings what has been read to shared memory, where nobody reads any more.
+  __device__ void store(const Held &held, Keys &keys, Queries &queries) const {
     forPieces(held.count, [&](i32 i, i32 row, i32 key) {
 #pragma unroll
       for (i32 j = 0; j < Held::pack; ++j) {
-        shared.key[row][key + j] = toFloat(held.key[i].at[j]);
+        keys.key[row][key + j] = toFloat(held.key[i].at[j]);
         if (held.hasQuery)
-          shared.query[row][key + j] =
+          queries.query[row][key + j] =
               toFloat(held.query[i].at[j]) * C::scaleBy;
       }
     });
@@ -270,54 +274,53 @@ template <typename C, typename T> struct GatedDelta {
       i32 place = i * kDeltaThreads + threadIdx.x;
       i32 row = place / kDeltaValues, value = place % kDeltaValues;
       if (row < held.count)
-        shared.value[row][value] =
+        keys.value[row][value] =
             firstValue + value < C::valueDim ? toFloat(held.value[i]) : 0.0f;
     }
     if (i32(threadIdx.x) < held.count) {
-      shared.decay[threadIdx.x] = expf(held.decay);
-      shared.beta[threadIdx.x] = held.beta;
+      keys.decay[threadIdx.x] = expf(held.decay);
+      keys.beta[threadIdx.x] = held.beta;
     }
-    __syncthreads();
-    if (!held.hasQuery)
-      return;
-    for (i32 row = threadIdx.x / kWarp; row < held.count;
+  }
+
+  /// Multiplies keys and queries of \p count rows.
+  __device__ static void multiply(const Keys &keys, Queries &queries,
+                                  i32 count) {
+    for (i32 row = threadIdx.x / kWarp; row < count;
          row += kDeltaThreads / kWarp) {
       f32 sum = 0;
 #pragma unroll
       for (i32 key = threadIdx.x % kWarp; key < paddedKeys; key += kWarp)
-        sum = fma(shared.key[row][key], shared.query[row][key], sum);
+        sum = fma(keys.key[row][key], queries.query[row][key], sum);
       sum = sumLanes(sum);
       if (threadIdx.x % kWarp == 0)
-        shared.product[row] = sum;
+        queries.product[row] = sum;
     }
-    __syncthreads();
   }
 
   /// Keys behind the last are zeros from the start.
-  __device__ void clear() {
+  __device__ static void clear(f32 (&numbers)[kDeltaRows][paddedKeys]) {
     if constexpr (C::keyDim != paddedKeys)
       for (i32 place = threadIdx.x; place < kDeltaRows * paddedKeys;
-           place += kDeltaThreads) {
-        (&shared.key[0][0])[place] = 0;
-        (&shared.query[0][0])[place] = 0;
-      }
+           place += kDeltaThreads)
+        (&numbers[0][0])[place] = 0;
   }
 
   //===--------------------------------------------------------------------===//
   // The rule
   //===--------------------------------------------------------------------===//
 
-  /// One step with row \p row of shared memory. With a query, says what it is
-  /// answered.
-  template <bool HasQuery> __device__ f32 step(i32 row) {
+  /// One step with row \p row. With a query, says what it is answered.
+  template <bool HasQuery>
+  __device__ f32 step(const Keys &rows, const Queries &queries, i32 row) {
     Pack<f32, 4> keys[packs];
     f32 predicted[4] = {}, answer[4] = {};
 #pragma unroll
     for (i32 pack = 0; pack < packs; ++pack) {
-      keys[pack] = loadPack<4>(shared.key[row] + firstKey(pack));
+      keys[pack] = loadPack<4>(rows.key[row] + firstKey(pack));
       Pack<f32, 4> query;
       if constexpr (HasQuery)
-        query = loadPack<4>(shared.query[row] + firstKey(pack));
+        query = loadPack<4>(queries.query[row] + firstKey(pack));
 #pragma unroll
       for (i32 i = 0; i < 4; ++i) {
         predicted[i] = fma(keys[pack].at[i], state[pack][i], predicted[i]);
@@ -325,10 +328,10 @@ template <typename C, typename T> struct GatedDelta {
           answer[i] = fma(query.at[i], state[pack][i], answer[i]);
       }
     }
-    f32 decay = shared.decay[row];
+    f32 decay = rows.decay[row];
     f32 before = decay * sumLanes<kDeltaLanes>((predicted[0] + predicted[1]) +
                                                (predicted[2] + predicted[3]));
-    f32 delta = shared.beta[row] * (shared.value[row][column()] - before);
+    f32 delta = rows.beta[row] * (rows.value[row][column()] - before);
 #pragma unroll
     for (i32 pack = 0; pack < packs; ++pack)
 #pragma unroll
@@ -338,21 +341,24 @@ template <typename C, typename T> struct GatedDelta {
       return 0;
     f32 kept = decay * sumLanes<kDeltaLanes>((answer[0] + answer[1]) +
                                              (answer[2] + answer[3]));
-    return fma(shared.product[row], delta, kept);
+    return fma(queries.product[row], delta, kept);
   }
 
-  /// Steps over the \p count rows of shared memory, the first of which is row
-  /// \p first of the call; writes what they say to \p output unless null.
-  __device__ void stepOver(i32 count, i32 first, T *output) {
-    if (!output) {
-      for (i32 row = 0; row < count; ++row)
-        step<false>(row);
-      return;
-    }
+  /// Steps over the first \p count rows.
+  __device__ void stepOver(const Keys &rows, const Queries &queries,
+                           i32 count) {
+    for (i32 row = 0; row < count; ++row)
+      step<false>(rows, queries, row);
+  }
+
+  /// The same with queries; row 0 is row \p first of \p output, which gets
+  /// what they are answered.
+  __device__ void answer(const Keys &rows, const Queries &queries, i32 count,
+                         i32 first, T *output) {
     // Of two rows of long keys one reads while the other waits.
 #pragma unroll(packs >= 4 ? 2 : 1)
     for (i32 row = 0; row < count; ++row) {
-      f32 answer = step<true>(row);
+      f32 answer = step<true>(rows, queries, row);
       if (lane() == 0 && exists())
         output[(u64(first + row) * C::heads + head) * C::valueDim + firstValue +
                column()] = fromFloat<T>(answer);
@@ -366,38 +372,46 @@ __device__ void gatedDelta(const T *query, const T *key, const T *value,
                            const i32 *accepted, T *output, u8 *cacheBytes,
                            const i32 *live, i32 rows) {
   using Rule = GatedDelta<C, T>;
-  __shared__ typename Rule::Shared shared;
+  __shared__ typename Rule::Keys keys;
+  __shared__ typename Rule::Queries queries;
   i32 head = blockIdx.x;
-  Rule rule = {shared, head, head / (C::heads / C::keyHeads),
+  Rule rule = {head, head / (C::heads / C::keyHeads),
                i32(blockIdx.y) * kDeltaValues};
   DeltaCache<C, T> cache(cacheBytes);
   i32 kept = min(max(*accepted, 0), C::pending);
   i32 count = liveRows(live, rows);
-  DeltaRows<T> pending = {nullptr, cache.key, cache.value, cache.decay,
-                          cache.beta};
-  DeltaRows<T> input = {query, key, value, decay, beta};
 
   rule.load(cache.state);
-  rule.clear();
+  rule.clear(keys.key);
+  rule.clear(queries.query);
   // First the pending rows, then those of this call.
   i32 pendingChunks = ceilDiv(kept, kDeltaRows);
   i32 chunks = pendingChunks + ceilDiv(count, kDeltaRows);
   typename Rule::Held held;
   auto hold = [&](i32 chunk) {
     if (chunk < pendingChunks)
-      rule.hold(held, pending, chunk * kDeltaRows, kept);
+      rule.hold(held, cache.pendingRows(), chunk * kDeltaRows, kept);
     else if (chunk < chunks)
-      rule.hold(held, input, (chunk - pendingChunks) * kDeltaRows, count);
+      rule.hold(held, {query, key, value, decay, beta},
+                (chunk - pendingChunks) * kDeltaRows, count);
   };
   hold(0);
 #pragma unroll 1
   for (i32 chunk = 0; chunk < chunks; ++chunk) {
-    rule.store(held);
+    // Everybody is done with what is there.
+    __syncthreads();
+    rule.store(held, keys, queries);
+    __syncthreads();
     i32 some = held.count;
     hold(chunk + 1);
-    bool isPending = chunk < pendingChunks;
-    rule.stepOver(some, (chunk - pendingChunks) * kDeltaRows,
-                  isPending ? nullptr : output);
+    if (chunk < pendingChunks) {
+      rule.stepOver(keys, queries, some);
+    } else {
+      rule.multiply(keys, queries, some);
+      __syncthreads();
+      rule.answer(keys, queries, some, (chunk - pendingChunks) * kDeltaRows,
+                  output);
+    }
     if (!C::commit && chunk + 1 == pendingChunks)
       rule.save(cache.state);
   }

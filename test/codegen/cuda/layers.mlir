@@ -2,6 +2,8 @@
 // RUN:   --disable-pass lm-fuse-gated-mlp --disable-pass lm-fuse-projections \
 // RUN:   --disable-pass lm-fuse-head-argmax --disable-pass lm-fuse-norm-linear \
 // RUN:   --disable-pass lm-fuse-residual --disable-pass lm-fuse-delta-inputs \
+// RUN:   --disable-pass lm-fuse-attention-inputs \
+// RUN:   --disable-pass lm-fuse-delta-norm \
 // RUN:   | FileCheck %s
 
 // What is generated names choices and calls a template. Rows, linear layers and
@@ -116,11 +118,14 @@
 // CHECK-NEXT: #include "attention.cuh"
 // CHECK: static constexpr i32 dim = 32, heads = 2, queryHeads = 4;
 // CHECK: static constexpr i32 slots = 80, window = 0;
+// CHECK: static constexpr i32 blocks = 16, chunkSpans = 0, mostChunks = 3;
+// CHECK: static constexpr i32 fewBlocks = 1, stages = {{[2-4]}}, ticketBytes = 256;
 // CHECK: static constexpr bool causal = true;
+// CHECK: static constexpr bool gated = false;
 // CHECK: static constexpr f32 scaleBy = 0.25f;
 // CHECK: extern "C" __global__ void __launch_bounds__({{[0-9]+}})
 // CHECK-NEXT: attention_c1_d32_h2_q4_s80_w0_bf16(const bf16 *query, const bf16 *cache, const i32 *start, bf16 *output, const i32 *live, i32 rows, u8 *scratch) {
-// CHECK: tandem::attention<attention_c1_d32_h2_q4_s80_w0_bf16_choices>(query, cache, start, output, live, rows, scratch);
+// CHECK: tandem::attention<attention_c1_d32_h2_q4_s80_w0_bf16_choices>(query, cache, start, nullptr, output, live, rows, scratch);
 // CHECK-LABEL: // short_conv for sm_86
 // CHECK-NEXT: #include "short_conv.cuh"
 // CHECK: static constexpr i32 channels = 256, taps = 4, pending = 16;
@@ -135,21 +140,19 @@
 // CHECK-NEXT: delta_gate_c4(const f32 *x, const f32 *logRate, const f32 *bias, f32 *y, const i32 *live, i32 rows, u8 *scratch) {
 // CHECK: tandem::deltaGate<delta_gate_c4_choices>(x, logRate, bias, y, live, rows);
 // CHECK-LABEL: // gated_delta for sm_86
-// CHECK-NEXT: #include "gated_delta.cuh"
+// CHECK-NEXT: #include "delta_verify.cuh"
 // CHECK: static constexpr i32 heads = 4, keyHeads = 2;
 // CHECK: static constexpr i32 keyDim = 32, valueDim = 32, pending = 16;
 // CHECK: static constexpr bool commit = false;
 // CHECK: static constexpr f32 scaleBy = 0.125f;
+// CHECK: static constexpr bool normed = false;
 // CHECK: extern "C" __global__ void __launch_bounds__({{[0-9]+}})
-// CHECK-NEXT: gated_delta_c0_h4_k32_k2_p16_v32_bf16(const bf16 *query, const bf16 *key, const bf16 *value, const f32 *decay, const f32 *beta, const i32 *accepted, bf16 *output, u8 *cache, const i32 *live, i32 rows, u8 *scratch) {
-// CHECK: tandem::gatedDelta<gated_delta_c0_h4_k32_k2_p16_v32_bf16_choices>(query, key, value, decay, beta, accepted, output, cache, live, rows);
-// CHECK-LABEL: // delta_save for sm_86
-// CHECK-NEXT: #include "gated_delta.cuh"
-// CHECK: static constexpr i32 heads = 4, keyHeads = 2;
-// CHECK: static constexpr i32 keyDim = 32, valueDim = 32, pending = 16;
-// CHECK: extern "C" __global__ void __launch_bounds__(256)
-// CHECK-NEXT: delta_save_h4_k32_k2_p16_v32_bf16(const bf16 *key, const bf16 *value, const f32 *decay, const f32 *beta, u8 *cache, const i32 *live, i32 rows, u8 *scratch) {
-// CHECK: tandem::deltaSave<delta_save_h4_k32_k2_p16_v32_bf16_choices>(key, value, decay, beta, cache, live, rows);
+// CHECK-NEXT: gated_delta_c0_h4_k32_k2_p16_{{.*}}v32_bf16(const bf16 *query, const bf16 *key, const bf16 *value, const f32 *decay, const f32 *beta, const i32 *accepted, bf16 *output, u8 *cache, const i32 *live, i32 rows, u8 *scratch) {
+// CHECK: tandem::letNextKernelBegin();
+// CHECK-NEXT: tandem::DeltaVerify<gated_delta_{{.*}}_choices, bf16>::prefetch(cache);
+// CHECK-NEXT: tandem::waitForEarlierKernels();
+// CHECK-NEXT: tandem::deltaVerify<gated_delta_{{.*}}_choices, bf16>(query, key, value, decay, beta, accepted, nullptr, nullptr, output, cache, live, rows, scratch);
+// CHECK-NOT: // delta_save
 
 !kv = !lm.kv_cache<80x2x32xbf16>
 !conv = !lm.conv_cache<taps = 4, channels = 256, pending = 16>

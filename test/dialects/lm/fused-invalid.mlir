@@ -214,3 +214,91 @@ func.func @head_argmax_token_count(%x: tensor<4x64xf32>, %w: tensor<8x64xf32>) {
   %t = lm.head_argmax %x, %w : tensor<4x64xf32>, tensor<8x64xf32> -> tensor<5xi32>
   return
 }
+
+// -----
+
+func.func @attention_inputs_result_count(%q: tensor<4x16xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>, %w: tensor<8xf32>, %c: !lm.kv_cache<16x1x8xf32>, %s: tensor<1xi32>) {
+  // expected-error @below {{expects keys, values, norms and results for 1 caches}}
+  %r:2 = lm.attention_inputs keys(%k : tensor<4x8xf32>) values(%v : tensor<4x8xf32>)
+      norms(%w : tensor<8xf32>) caches(%c : !lm.kv_cache<16x1x8xf32>) at %s
+      {norm = #lm.norm<eps = 1.0e-6 : f32, offset = 0.0 : f32>, dims = 4 : i64, theta = 1.0e4 : f64}
+      -> (!lm.kv_cache<16x1x8xf32>, !lm.kv_cache<16x1x8xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_inputs_key_columns(%q: tensor<4x16xf32>, %k: tensor<4x16xf32>, %v: tensor<4x8xf32>, %w: tensor<8xf32>, %c: !lm.kv_cache<16x1x8xf32>, %s: tensor<1xi32>) {
+  // expected-error @below {{expects keys and values of 8 columns of}}
+  %r:1 = lm.attention_inputs keys(%k : tensor<4x16xf32>) values(%v : tensor<4x8xf32>)
+      norms(%w : tensor<8xf32>) caches(%c : !lm.kv_cache<16x1x8xf32>) at %s
+      {norm = #lm.norm<eps = 1.0e-6 : f32, offset = 0.0 : f32>, dims = 4 : i64, theta = 1.0e4 : f64}
+      -> (!lm.kv_cache<16x1x8xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_inputs_no_rotated_query(%q: tensor<4x16xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>, %w: tensor<8xf32>, %c: !lm.kv_cache<16x1x8xf32>, %s: tensor<1xi32>) {
+  // expected-error @below {{expects a query and its results together}}
+  %r:1 = lm.attention_inputs query(%q, %w : tensor<4x16xf32>, tensor<8xf32>) keys(%k : tensor<4x8xf32>) values(%v : tensor<4x8xf32>)
+      norms(%w : tensor<8xf32>) caches(%c : !lm.kv_cache<16x1x8xf32>) at %s
+      {norm = #lm.norm<eps = 1.0e-6 : f32, offset = 0.0 : f32>, dims = 4 : i64, theta = 1.0e4 : f64}
+      -> (!lm.kv_cache<16x1x8xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_inputs_query_columns(%q: tensor<4x16xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>, %w: tensor<8xf32>, %c: !lm.kv_cache<16x1x8xf32>, %s: tensor<1xi32>) {
+  // expected-error @below {{expects a rotated query of a multiple of 8 columns, and 1 times as many in the query}}
+  %r:2 = lm.attention_inputs query(%q, %w : tensor<4x16xf32>, tensor<8xf32>) keys(%k : tensor<4x8xf32>) values(%v : tensor<4x8xf32>)
+      norms(%w : tensor<8xf32>) caches(%c : !lm.kv_cache<16x1x8xf32>) at %s
+      {norm = #lm.norm<eps = 1.0e-6 : f32, offset = 0.0 : f32>, dims = 4 : i64, theta = 1.0e4 : f64}
+      -> (query tensor<4x8xf32>, !lm.kv_cache<16x1x8xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_inputs_gate_type(%q: tensor<4x16xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>, %w: tensor<8xf32>, %c: !lm.kv_cache<16x1x8xf32>, %s: tensor<1xi32>) {
+  // expected-error @below {{expects a gate of}}
+  %r:3 = lm.attention_inputs query(%q, %w : tensor<4x16xf32>, tensor<8xf32>) keys(%k : tensor<4x8xf32>) values(%v : tensor<4x8xf32>)
+      norms(%w : tensor<8xf32>) caches(%c : !lm.kv_cache<16x1x8xf32>) at %s
+      {norm = #lm.norm<eps = 1.0e-6 : f32, offset = 0.0 : f32>, dims = 4 : i64, theta = 1.0e4 : f64}
+      -> (query tensor<4x8xf32>, gate tensor<4x16xf32>, !lm.kv_cache<16x1x8xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_inputs_norm_length(%q: tensor<4x16xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>, %w: tensor<4xf32>, %c: !lm.kv_cache<16x1x8xf32>, %s: tensor<1xi32>) {
+  // expected-error @below {{expects norms of 8 entries}}
+  %r:1 = lm.attention_inputs keys(%k : tensor<4x8xf32>) values(%v : tensor<4x8xf32>)
+      norms(%w : tensor<4xf32>) caches(%c : !lm.kv_cache<16x1x8xf32>) at %s
+      {norm = #lm.norm<eps = 1.0e-6 : f32, offset = 0.0 : f32>, dims = 4 : i64, theta = 1.0e4 : f64}
+      -> (!lm.kv_cache<16x1x8xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_inputs_row_count(%q: tensor<4x16xf32>, %k: tensor<4x8xf32>, %v: tensor<5x8xf32>, %w: tensor<8xf32>, %c: !lm.kv_cache<16x1x8xf32>, %s: tensor<1xi32>) {
+  // expected-error @below {{expects operands and results of 4 rows, but got 5}}
+  %r:1 = lm.attention_inputs keys(%k : tensor<4x8xf32>) values(%v : tensor<5x8xf32>)
+      norms(%w : tensor<8xf32>) caches(%c : !lm.kv_cache<16x1x8xf32>) at %s
+      {norm = #lm.norm<eps = 1.0e-6 : f32, offset = 0.0 : f32>, dims = 4 : i64, theta = 1.0e4 : f64}
+      -> (!lm.kv_cache<16x1x8xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_inputs_dims(%q: tensor<4x16xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>, %w: tensor<8xf32>, %c: !lm.kv_cache<16x1x8xf32>, %s: tensor<1xi32>) {
+  // expected-error @below {{expects an even number of dims up to 8, but got 10}}
+  %r:1 = lm.attention_inputs keys(%k : tensor<4x8xf32>) values(%v : tensor<4x8xf32>)
+      norms(%w : tensor<8xf32>) caches(%c : !lm.kv_cache<16x1x8xf32>) at %s
+      {norm = #lm.norm<eps = 1.0e-6 : f32, offset = 0.0 : f32>, dims = 10 : i64, theta = 1.0e4 : f64}
+      -> (!lm.kv_cache<16x1x8xf32>)
+  return
+}

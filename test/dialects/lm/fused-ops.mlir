@@ -77,3 +77,35 @@ func.func @last_position(%start: tensor<1xi32>, %count: tensor<1xi32>) -> tensor
   %p = lm.last_position %start, %count
   return %p : tensor<1xi32>
 }
+
+// CHECK-LABEL: func.func @attention_inputs(
+func.func @attention_inputs(%q: tensor<4x16xf32>, %k: tensor<4x8xf32>, %w: tensor<8xbf16>, %c: !lm.kv_cache<16x1x8xf32>, %s: tensor<1xi32>, %n: tensor<1xi32>) {
+  // CHECK: %{{.*}}, %{{.*}} = lm.attention_inputs query(%{{.*}}, %{{.*}} : tensor<4x16xf32>, tensor<8xbf16>) keys(%{{.*}} : tensor<4x8xf32>) values(%{{.*}} : tensor<4x8xf32>) norms(%{{.*}} : tensor<8xbf16>) caches(%{{.*}} : !lm.kv_cache<16x1x8xf32>) at %{{.*}} rows %{{.*}} {dims = 4 : i64, norm = #lm.norm<eps = {{.*}}, offset = 0.000000e+00 : f32>, theta = 1.000000e+04 : f64} -> (query tensor<4x16xf32>, !lm.kv_cache<16x1x8xf32>)
+  %r, %new = lm.attention_inputs query(%q, %w : tensor<4x16xf32>, tensor<8xbf16>) keys(%k : tensor<4x8xf32>) values(%k : tensor<4x8xf32>)
+      norms(%w : tensor<8xbf16>) caches(%c : !lm.kv_cache<16x1x8xf32>) at %s rows %n
+      {norm = #lm.norm<eps = 1.0e-6 : f32, offset = 0.0 : f32>, dims = 4 : i64, theta = 1.0e4 : f64}
+      -> (query tensor<4x16xf32>, !lm.kv_cache<16x1x8xf32>)
+  return
+}
+
+// CHECK-LABEL: func.func @attention_inputs_gate(
+func.func @attention_inputs_gate(%q: tensor<4x16xf32>, %k: tensor<4x8xf32>, %w: tensor<8xbf16>, %c: !lm.kv_cache<16x1x8xf32>, %s: tensor<1xi32>) -> tensor<4x8xf32> {
+  // CHECK: lm.attention_inputs {{.*}} -> (query tensor<4x8xf32>, gate tensor<4x8xf32>, !lm.kv_cache<16x1x8xf32>)
+  %r, %g, %new = lm.attention_inputs query(%q, %w : tensor<4x16xf32>, tensor<8xbf16>) keys(%k : tensor<4x8xf32>) values(%k : tensor<4x8xf32>)
+      norms(%w : tensor<8xbf16>) caches(%c : !lm.kv_cache<16x1x8xf32>) at %s
+      {norm = #lm.norm<eps = 1.0e-6 : f32, offset = 0.0 : f32>, dims = 8 : i64, theta = 1.0e4 : f64}
+      -> (query tensor<4x8xf32>, gate tensor<4x8xf32>, !lm.kv_cache<16x1x8xf32>)
+  // CHECK: lm.attention {{.*}} gate %{{.*}} : tensor<4x8xf32> {causal
+  %o = lm.attention %r, %new at %s gate %g : tensor<4x8xf32> {causal, scale = 0.5 : f32} : tensor<4x8xf32>, !lm.kv_cache<16x1x8xf32>
+  return %o : tensor<4x8xf32>
+}
+
+// CHECK-LABEL: func.func @attention_inputs_of_layers(
+func.func @attention_inputs_of_layers(%k: tensor<4x8xf32>, %w: tensor<8xbf16>, %c: !lm.kv_cache<16x1x8xf32>, %d: !lm.kv_cache<16x1x8xf32>, %s: tensor<1xi32>) {
+  // CHECK: %{{.*}}:2 = lm.attention_inputs keys(%{{.*}}, %{{.*}} : tensor<4x8xf32>, tensor<4x8xf32>)
+  %new:2 = lm.attention_inputs keys(%k, %k : tensor<4x8xf32>, tensor<4x8xf32>) values(%k, %k : tensor<4x8xf32>, tensor<4x8xf32>)
+      norms(%w, %w : tensor<8xbf16>, tensor<8xbf16>) caches(%c, %d : !lm.kv_cache<16x1x8xf32>, !lm.kv_cache<16x1x8xf32>) at %s
+      {norm = #lm.norm<eps = 1.0e-6 : f32, offset = 0.0 : f32>, dims = 8 : i64, theta = 1.0e4 : f64}
+      -> (!lm.kv_cache<16x1x8xf32>, !lm.kv_cache<16x1x8xf32>)
+  return
+}
