@@ -139,6 +139,10 @@ void LaunchCost::addOperands() {
         cost.weights += 4.0 * rows * rope.getDims();
       else if (family == KernelFamily::embed)
         cost.weights += getBytes(memory) / number("vocabulary") * rows;
+      else if (family == KernelFamily::head_settle)
+        // As a rule a tile for each row.
+        cost.weights +=
+            getBytes(memory) / number("outputs") * plan::kTile * rows;
       else
         cost.weights += getBytes(memory);
     } else if (!memory.getDefiningOp<plan::StateOp>()) {
@@ -189,6 +193,8 @@ void LaunchCost::addFamily() {
   case KernelFamily::linear:
   case KernelFamily::quant_linear:
   case KernelFamily::head_argmax:
+  case KernelFamily::head_search:
+  case KernelFamily::head_draft:
     return addLinear(number("columns"), number("outputs"));
   case KernelFamily::fused_linear:
   case KernelFamily::fused_quant_linear:

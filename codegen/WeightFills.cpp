@@ -2,6 +2,7 @@
 
 #include "codegen/WeightFills.h"
 #include "dialects/lm/LmDialect.h"
+#include "dialects/plan/KernelFamilies.h"
 #include "models/Synthetic.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -87,6 +88,28 @@ static std::optional<Fill> getFill(plan::PackingAttrInterface packing) {
         return makeCodes(codes.getScale(), codes.getBits(), codes.getColumns(),
                          codes.getScaleBytes() / scaleBytes,
                          codes.getUnitBytes() - codes.getScaleBytes());
+      })
+      // Rows as above, whose largest entry is that of an even spread. Codes
+      // and rows of a head that is searched have nothing to do with each
+      // other, so what is found is no argmax; but as much is found.
+      .Case([](plan::SearchCodesAttr codes) {
+        return Fill{ElementType::f32, 0, codes.getTileBytes(), 0, 0};
+      })
+      .Case([&](plan::SearchScalesAttr search) {
+        return makeNumbers(
+            f32, std::sqrt(3) * getDeviation(search.getColumns()) / 127, 0);
+      })
+      .Case([&](plan::SearchErrorsAttr search) {
+        double step = std::sqrt(3) * getDeviation(search.getColumns()) / 127;
+        double columns = double(search.getColumns());
+        double gamma = 2.5 * (columns + 32) * 0x1p-24;
+        return makeNumbers(f32,
+                           step * std::sqrt(columns / 12) + gamma + 0x1p-11, 0);
+      })
+      .Case([](plan::RoundedRowsAttr rows) {
+        mlir::Type bf16 = mlir::BFloat16Type::get(rows.getContext());
+        return makeCodes(bf16, 4, rows.getColumns(), plan::kTile,
+                         rows.getGroupBytes() - plan::kTile * 2);
       })
       // Norms, with and without the offset of one, and the gates of the delta
       // rule.

@@ -165,10 +165,102 @@ static LogicalResult convertAttentionInputs(FunctionConverter &c,
   return success();
 }
 
+/// Three launches: where the largest logit may be, the logits there, the
+/// largest of those.
+static LogicalResult convertHeadSearch(FunctionConverter &c,
+                                       lm::HeadArgmaxOp op) {
+  auto type = tensorType(op.getWeight());
+  int64_t outputs = type.getDimSize(0), columns = type.getDimSize(1);
+  MLIRContext *context = op.getContext();
+  FailureOr<Value> weight = c.denseWeight(op, op.getWeight());
+  FailureOr<Value> codes = c.weight(
+      op, op.getWeight(),
+      plan::SearchCodesAttr::get(context, outputs, columns, c.plan.forGpu));
+  FailureOr<Value> scales =
+      c.weight(op, op.getWeight(),
+               plan::SearchScalesAttr::get(context, outputs, columns));
+  FailureOr<Value> errors =
+      c.weight(op, op.getWeight(),
+               plan::SearchErrorsAttr::get(context, outputs, columns));
+  if (failed(weight) || failed(codes) || failed(scales) || failed(errors))
+    return failure();
+  int64_t rows = rowsOf(op.getInput());
+  auto tiles = static_cast<int64_t>(llvm::divideCeil(outputs, plan::kTile));
+  int64_t parts = plan::getHeadParts(outputs, c.plan.forGpu);
+  Type f32 = c.builder.getF32Type(), i32 = c.builder.getI32Type();
+  auto create = [&](int64_t width, Type element) {
+    return c.createBuffer(op.getLoc(), {rows, width}, element);
+  };
+  Value above = create(tiles, f32), below = create(parts, f32);
+  Value logits = create(parts, f32), tokens = create(parts, i32),
+        settled = create(parts, i32);
+
+  Launch search{KernelFamily::head_search,
+                {c.number("outputs", outputs), c.number("columns", columns)}};
+  search.inputs = {c.memory(op.getInput()), *codes, *scales, *errors};
+  search.outputs = {above, below};
+  search.rows = rows;
+  search.count = c.count(op.getInput());
+  search.items = parts;
+
+  Launch settle{KernelFamily::head_settle,
+                {c.number("outputs", outputs), c.number("columns", columns),
+                 c.type("element", type.getElementType())}};
+  settle.inputs = {c.memory(op.getInput()), *weight, above, below};
+  settle.outputs = {logits, tokens, settled};
+  settle.rows = rows;
+  settle.count = search.count;
+  settle.items = parts;
+
+  FailureOr<Value> counts = c.plan.getPort(
+      op.getLoc(), c.builder.getStringAttr(plan::kHeadCountsPort),
+      RankedTensorType::get({plan::kHeadCounts}, i32));
+  if (failed(counts))
+    return failure();
+  Launch largest{KernelFamily::settled_argmax,
+                 {c.number("parts", parts), c.number("tiles", tiles)}};
+  largest.inputs = {logits, tokens, settled};
+  largest.outputs = {c.createMemory(op.getResult()), *counts};
+  largest.rows = rows;
+  largest.count = search.count;
+  largest.perRow = true;
+  c.emit(op, std::move(search));
+  c.emit(op, std::move(settle));
+  c.emit(op, std::move(largest));
+  return success();
+}
+
+static LogicalResult convertRoundedHead(FunctionConverter &c,
+                                        lm::HeadArgmaxOp op) {
+  if (!c.plan.forGpu)
+    return op.emitOpError("is rounded, which only GPUs have a kernel for");
+  int64_t columns = columnsOf(op.getInput());
+  auto group = static_cast<int64_t>(op.getRounding()->getGroup());
+  int64_t outputs = op.getVocabulary().value_or(rowsOf(op.getWeight()));
+  FailureOr<Value> rows = c.weight(
+      op, op.getWeight(),
+      plan::RoundedRowsAttr::get(op.getContext(), outputs, columns, group));
+  if (failed(rows))
+    return failure();
+  Launch launch{KernelFamily::head_draft,
+                {c.number("outputs", outputs), c.number("columns", columns),
+                 c.number("group", group)}};
+  launch.inputs = {c.memory(op.getInput()), *rows};
+  launch.outputs = {c.createMemory(op.getResult())};
+  launch.rows = rowsOf(op.getInput());
+  launch.count = c.count(op.getInput());
+  c.emit(op, std::move(launch));
+  return success();
+}
+
 /// Two launches: the largest logit of every part of the vocabulary, then the
 /// largest of those.
 static LogicalResult convertHeadArgmax(FunctionConverter &c,
                                        lm::HeadArgmaxOp op) {
+  if (op.getSearch())
+    return convertHeadSearch(c, op);
+  if (op.getRounding())
+    return convertRoundedHead(c, op);
   auto type = tensorType(op.getWeight());
   FailureOr<Value> packed = c.denseWeight(op, op.getWeight());
   if (failed(packed))

@@ -27,7 +27,8 @@ struct FuseHeadArgmax : OpRewritePattern<lm::ArgmaxOp> {
     if (!head->hasOneUse())
       return rewriter.notifyMatchFailure(op, "logits have another user");
     rewriter.replaceOpWithNewOp<lm::HeadArgmaxOp>(
-        op, op.getType(), head.getInput(), head.getWeight());
+        op, op.getType(), head.getInput(), head.getWeight(),
+        /*search=*/false, /*rounding=*/nullptr, /*vocabulary=*/nullptr);
     ++numFused;
     return success();
   }

@@ -503,6 +503,39 @@ void ContractBuilder::addFamily() {
     return;
   case KernelFamily::attention_inputs:
     return addAttentionInputs();
+  case KernelFamily::head_search: {
+    int64_t parts = plan::getHeadParts(outputs, isGpu);
+    c = {{matrix(columns),
+          weight<plan::SearchCodesAttr>(outputs, columns, isGpu),
+          weight<plan::SearchScalesAttr>(outputs, columns),
+          weight<plan::SearchErrorsAttr>(outputs, columns)},
+         {matrix(tiles(outputs), f32()), matrix(parts, f32())},
+         parts};
+    return;
+  }
+  case KernelFamily::head_settle: {
+    int64_t parts = plan::getHeadParts(outputs, isGpu);
+    Type i32 = builder.getI32Type();
+    c = {{matrix(columns), dense(outputs, columns),
+          matrix(tiles(outputs), f32()), matrix(parts, f32())},
+         {matrix(parts, f32()), matrix(parts, i32), matrix(parts, i32)},
+         parts};
+    return;
+  }
+  case KernelFamily::head_draft:
+    c = {{matrix(columns),
+          weight<plan::RoundedRowsAttr>(outputs, columns, number("group"))},
+         {tokens(rows)}};
+    return;
+  case KernelFamily::settled_argmax: {
+    Type i32 = builder.getI32Type();
+    Operand parts = matrix(number("parts"), i32);
+    c = {{matrix(number("parts"), f32()), parts, parts},
+         {tokens(rows), tokens(plan::kHeadCounts)},
+         1,
+         true};
+    return;
+  }
   }
 }
 

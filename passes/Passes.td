@@ -215,6 +215,45 @@ def FuseHeadArgmaxPass : Pass<"lm-fuse-head-argmax"> {
   let options = [ReportOption];
 }
 
+def SearchHeadsPass : Pass<"lm-search-heads", "::mlir::ModuleOp"> {
+  let summary = "Heads that read half of their weight.";
+  let description = [{
+    ```mlir
+    %t = lm.head_argmax %x, %head
+    // becomes
+    %t = lm.head_argmax %x, %head {search}
+    ```
+
+    The tokens are the same, to the bit. Fires for heads of bf16: with `target` in all programs but the one that drafts, with
+    `draft` in that one. Which program drafts, `lm.speculate` says, so it runs before `lm-lower-speculate`.
+  }];
+  let dependentDialects = ["::tandem::lm::LmDialect"];
+  let options = [Option<"target", "target", "bool", "true",
+                        "Heads of all programs that do not draft">,
+                 Option<"draft", "draft", "bool", "false",
+                        "The head of the program that drafts">,
+                 ReportOption];
+}
+
+def RoundDraftHeadPass : Pass<"lm-round-draft-head", "::mlir::ModuleOp"> {
+  let summary = "A small head for drafts.";
+  let description = [{
+    ```mlir
+    %t = lm.head_argmax %x, %head
+    // becomes, in the program that drafts
+    %t = lm.head_argmax %x, %head
+        {rounding = #lm.grouped<bits = 4, group = 128>, vocabulary = 131072 : i64}
+    ```
+
+    A draft that is another one costs time and nothing else. Groups are of 128 columns, or of 64 where those do not divide
+    a row. A drafter of several diffusion steps needs logits and keeps its head.
+  }];
+  let dependentDialects = ["::tandem::lm::LmDialect"];
+  let options = [Option<"vocabulary", "vocabulary", "int64_t", "0",
+                        "How many of the first tokens are drafted; 0: all">,
+                 ReportOption];
+}
+
 //===----------------------------------------------------------------------===//
 // Lowering
 //===----------------------------------------------------------------------===//

@@ -59,6 +59,17 @@ void tandem::buildLoweringPipeline(OpPassManager &manager,
   manager.addPass(createCSEPass());
   manager.addPass(createCanonicalizerPass());
   addOptionalPass(manager, options, createFuseHeadArgmaxPass());
+  if (options.searchesTarget || options.searchesDraft) {
+    SearchHeadsPassOptions search;
+    search.target = options.searchesTarget;
+    search.draft = options.searchesDraft;
+    manager.addPass(createSearchHeadsPass(search));
+  }
+  if (options.roundsDraft) {
+    RoundDraftHeadPassOptions rounding;
+    rounding.vocabulary = options.draftVocabulary;
+    manager.addPass(createRoundDraftHeadPass(rounding));
+  }
   // Behind rings and the blocks of drafts; processors have no kernels for it.
   if (plan::isGpu(options.arch)) {
     addOptionalPass(manager, options, createFuseAttentionInputsPass());
@@ -93,11 +104,25 @@ struct CommandLine : PassPipelineOptions<CommandLine> {
   Option<std::string> arithmetic{
       *this, "arithmetic", llvm::cl::init("f32"),
       llvm::cl::desc("What linear layers of a processor multiply")};
+  Option<bool> searchTarget{*this, "search-target", llvm::cl::init(false),
+                            llvm::cl::desc("Search the heads of the target")};
+  Option<bool> searchDraft{*this, "search-draft", llvm::cl::init(false),
+                           llvm::cl::desc("Search the head of the drafter")};
+  Option<bool> roundDraft{*this, "round-draft", llvm::cl::init(false),
+                          llvm::cl::desc("Round the head of the drafter")};
+  Option<int64_t> draftVocabulary{
+      *this, "draft-vocabulary", llvm::cl::init(0),
+      llvm::cl::desc("Tokens that a rounded head of the drafter knows")};
   ListOption<std::string> disable{
       *this, "disable", llvm::cl::desc("Flags of passes to leave out")};
 
   PipelineOptions get() const {
-    return {arch, arithmetic,
+    return {arch,
+            arithmetic,
+            searchTarget,
+            searchDraft,
+            roundDraft,
+            draftVocabulary,
             std::vector<std::string>(disable.begin(), disable.end())};
   }
 };

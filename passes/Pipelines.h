@@ -17,6 +17,12 @@ struct PipelineOptions {
   std::string arch = "native";
   /// What linear layers of a processor multiply: f32, bf16 or i8.
   std::string arithmetic = "f32";
+  /// Whether heads of the target, and that of the drafter, are searched.
+  bool searchesTarget = false, searchesDraft = false;
+  /// Whether the head of the drafter is rounded, and how many of the first
+  /// tokens it then knows; 0: all.
+  bool roundsDraft = false;
+  int64_t draftVocabulary = 0;
   /// Flags of optional passes to leave out.
   std::vector<std::string> disabledPasses = {};
 };

@@ -57,8 +57,10 @@ static Type getArithmetic(plan::KernelOp kernel, Type wanted) {
   }
   auto element = parameters.getAs<TypeAttr>("element");
   auto bf16 = BFloat16Type::get(kernel.getContext());
-  bool fits =
-      element && element.getValue() == bf16 && number("columns") % vector == 0;
+  // What searches a head rounds as what settles it, whose weight is bf16.
+  bool isBf16 = kernel.getFamily() == plan::KernelFamily::head_search ||
+                (element && element.getValue() == bf16);
+  bool fits = isBf16 && number("columns") % vector == 0;
   return fits ? Type(bf16) : Type();
 }
 

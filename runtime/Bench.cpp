@@ -89,6 +89,7 @@ private:
   /// What was measured of one side.
   struct Runs {
     std::vector<double> prefill, decode, round, accepted, bytes, drafted;
+    std::optional<HeadCounts> heads;
     Generation last;
   };
 
@@ -113,7 +114,13 @@ private:
   }
 
   Status addRun(bool useDrafter, Runs &runs) {
+    TANDEM_ASSIGN_OR_RETURN(std::optional<HeadCounts> before,
+                            readHeadCounts(artifact, device));
     TANDEM_ASSIGN_OR_RETURN(runs.last, write(device, useDrafter));
+    TANDEM_ASSIGN_OR_RETURN(std::optional<HeadCounts> after,
+                            readHeadCounts(artifact, device));
+    if (after)
+      runs.heads = runs.heads.value_or(HeadCounts()) + (*after - *before);
     const Generation &text = runs.last;
     size_t rounds = countRounds(text, useDrafter);
     runs.prefill.push_back(text.prefillSeconds);
@@ -136,6 +143,7 @@ private:
     side.weightBytesPerRound = median(runs.bytes);
     side.meanAcceptLength = median(runs.accepted);
     side.draftedShare = median(runs.drafted);
+    side.heads = runs.heads;
     side.roundSeconds = median(runs.round);
     Generation typical = runs.last;
     typical.decodeSeconds = median(runs.decode);

@@ -10,6 +10,7 @@
 
 #include "runtime/Artifact.h"
 #include "runtime/Device.h"
+#include "runtime/HeadCounts.h"
 
 #include <optional>
 #include <span>
@@ -53,6 +54,8 @@ struct BenchSide {
   double weightBytesPerRound = 0;
   /// Part of the rounds that had a draft.
   double draftedShare = 0;
+  /// Of all runs. None when no head is searched.
+  std::optional<HeadCounts> heads;
   /// Seconds per round inside each program, by name. Measured in a run of its
   /// own, since it waits for each program.
   std::vector<std::pair<std::string, double>> programSeconds;

@@ -59,4 +59,10 @@ Scores LoadedPair::score(const Ids &ids, std::vector<float> &logits) {
   return std::move(*scores);
 }
 
+std::optional<HeadCounts> LoadedPair::headCounts() {
+  auto counts = readHeadCounts(*artifact, *device);
+  check("counts", counts.status());
+  return *counts;
+}
+
 } // namespace tandem::test

@@ -5,6 +5,7 @@
 
 #include "runtime/Artifact.h"
 #include "runtime/Device.h"
+#include "runtime/HeadCounts.h"
 #include "runtime/Score.h"
 #include "runtime/Speculator.h"
 
@@ -37,6 +38,9 @@ public:
 
   /// The scores of \p ids, and all logits in \p logits.
   Scores score(const Ids &ids, std::vector<float> &logits);
+
+  /// What searched heads computed so far.
+  std::optional<HeadCounts> headCounts();
 
 private:
   std::unique_ptr<Artifact> artifact;

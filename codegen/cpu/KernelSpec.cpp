@@ -78,6 +78,8 @@ llvm::Expected<KernelSpec> KernelSpec::create(plan::KernelOp kernel) {
 }
 
 llvm::Error KernelSpec::checkForProcessor() const {
+  if (kernelFamily == KernelFamily::head_draft)
+    return makeError(name, "only GPUs have a kernel of head_draft");
   // Absent: f32.
   for (const char *parameter : {"activations", "result"}) {
     auto found = kinds.find(parameter);
@@ -118,6 +120,9 @@ llvm::Error KernelSpec::verifyArithmetic() const {
   }
   if (productArithmetic == Arithmetic::I8)
     return makeError(name, "expects codes for products in i8");
+  // Rows are rounded to bf16 before they are to bytes.
+  if (kernelFamily == KernelFamily::head_search)
+    return llvm::Error::success();
   if (getKind("element") != FloatKind::BF16 || getInt("columns") % 16 != 0)
     return makeError(name, "expects bf16 weights and a multiple of 16 columns "
                            "for products in bf16, but got " +

@@ -56,6 +56,15 @@ void tandem::codegen::buildKernel(KernelBuilder &k) {
     return buildArgmaxParts(k);
   case KernelFamily::last_position:
     return buildLastPosition(k);
+  case KernelFamily::head_search:
+    return buildHeadSearch(k);
+  case KernelFamily::head_settle:
+    return buildHeadSettle(k);
+  case KernelFamily::settled_argmax:
+    return buildSettledArgmax(k);
+  case KernelFamily::head_draft:
+    // KernelSpec::checkForProcessor() has refused it.
+    break;
   case KernelFamily::mask_block:
     return buildMaskBlock(k);
   case KernelFamily::unmask:

@@ -19,6 +19,11 @@ void buildEmbed(KernelBuilder &k);
 void buildLinear(KernelBuilder &k);
 void buildHeadArgmax(KernelBuilder &k);
 
+// HeadKernels.cpp
+void buildHeadSearch(KernelBuilder &k);
+void buildHeadSettle(KernelBuilder &k);
+void buildSettledArgmax(KernelBuilder &k);
+
 // NormKernels.cpp
 /// `rms_norm`, `gated_rms_norm` and `l2_norm`.
 void buildNorm(KernelBuilder &k);
@@ -72,6 +77,8 @@ void buildUnmask(KernelBuilder &k);
 void buildConcatTokens(KernelBuilder &k);
 void buildAccept(KernelBuilder &k);
 void buildArgmaxParts(KernelBuilder &k);
+/// The same with the tokens going to \p result.
+void buildArgmaxParts(KernelBuilder &k, Memory result);
 void buildLastPosition(KernelBuilder &k);
 
 /// Builds the kernel of \p k, whichever family it is of.

@@ -140,10 +140,13 @@ void tandem::codegen::buildAccept(KernelBuilder &k) {
 }
 
 void tandem::codegen::buildArgmaxParts(KernelBuilder &k) {
+  buildArgmaxParts(k, k.operand(2, k.i32()));
+}
+
+void tandem::codegen::buildArgmaxParts(KernelBuilder &k, Memory result) {
   int64_t parts = k.spec().getInt("parts");
   Memory logits = k.operand(0, k.f32());
   Memory tokens = k.operand(1, k.i32());
-  Memory result = k.operand(2, k.i32());
   k.loopItems([&](Var row) {
     Var part = findLargest(k, logits.at(row * parts), parts).column;
     result.store(row, tokens.load(row * parts + k.toIndex(part)));

@@ -50,6 +50,12 @@ StringRef getHeader(KernelFamily family) {
     return "quant_linear.cuh";
   case KernelFamily::head_argmax:
     return "head.cuh";
+  case KernelFamily::head_search:
+    return "head_search.cuh";
+  case KernelFamily::head_settle:
+    return "head_settle.cuh";
+  case KernelFamily::head_draft:
+    return "head_draft.cuh";
   case KernelFamily::rms_norm:
   case KernelFamily::gated_rms_norm:
   case KernelFamily::l2_norm:
@@ -84,6 +90,7 @@ StringRef getHeader(KernelFamily family) {
     return "attention_inputs.cuh";
   case KernelFamily::argmax:
   case KernelFamily::argmax_parts:
+  case KernelFamily::settled_argmax:
   case KernelFamily::mask_block:
   case KernelFamily::unmask:
   case KernelFamily::concat_tokens:
@@ -564,6 +571,22 @@ void KernelEmitter::emitFamily() {
     numbers({{"parts", get("parts")}, {"threads", kernel.block}});
     operands({"const f32 *logits", "const i32 *tokens", "i32 *result"});
     return call("argmaxParts", "logits, tokens, result, live, rows");
+  case KernelFamily::head_search:
+    return emitHeadSearch();
+  case KernelFamily::head_settle:
+    return emitHeadSettle();
+  case KernelFamily::head_draft:
+    return emitHeadDraft();
+  case KernelFamily::settled_argmax:
+    kernel.block = 256;
+    perRow();
+    numbers({{"parts", get("parts")},
+             {"tiles", get("tiles")},
+             {"threads", kernel.block}});
+    operands({"const f32 *logits", "const i32 *tokens", "const i32 *settled",
+              "i32 *result", "i32 *counts"});
+    return call("settledArgmax",
+                "logits, tokens, settled, result, counts, live, rows");
   case KernelFamily::argmax:
     expectF32();
     kernel.block = 1024;
@@ -601,12 +624,16 @@ void KernelEmitter::emitFamily() {
 // Files
 //===----------------------------------------------------------------------===//
 
+/// Whether kernels of \p family wait themselves for those in front.
 static bool isLayer(KernelFamily family) {
   return family == KernelFamily::linear ||
          family == KernelFamily::quant_linear ||
          family == KernelFamily::fused_linear ||
          family == KernelFamily::fused_quant_linear ||
-         family == KernelFamily::head_argmax;
+         family == KernelFamily::head_argmax ||
+         family == KernelFamily::head_search ||
+         family == KernelFamily::head_settle ||
+         family == KernelFamily::head_draft;
 }
 
 Expected<CudaKernel> KernelEmitter::emit(std::string &text) {

@@ -55,6 +55,10 @@ private:
   void emitDelta();
   void emitDeltaVerify(bool isNormed);
   void emitUnmask();
+  void emitHeadSearch();
+  void emitHeadSettle();
+  void emitHeadDraft();
+  void emitLengths(int64_t columns);
 
   int64_t get(llvm::StringRef parameter) const {
     return spec.getInt(parameter);
@@ -147,6 +151,10 @@ private:
     std::string name;
   };
   Units emitWeight();
+  /// The units of a dense weight.
+  Units getDenseUnits(FloatKind element) const;
+  /// Shared memory for sums and stages of a layer of few rows.
+  int64_t getFewRowsShared() const;
   void emitFewRows(const Units &units, int64_t tilesPerItem);
   void emitManyRows(const Units &units, int64_t tokens);
   /// Tiles of 16 outputs of all parts.

@@ -10,6 +10,8 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <cmath>
+
 using namespace llvm;
 using namespace tandem;
 using namespace tandem::codegen;
@@ -40,6 +42,8 @@ struct Cut {
 
 /// What few_rows.cuh has of a warp in shared memory beside its stages.
 static constexpr int64_t kSumsBytes = 2 * (256 + 16) * 4;
+/// What few_rows.cuh has for the barriers of its stages.
+static constexpr int64_t kMostBarrierBytes = 128;
 
 /// Cuts the columns of \p units units of \p steps steps: into the fewest slices
 /// whose warps have registers for their tokens, and two stages of \p unitBytes
@@ -64,19 +68,29 @@ static Cut cutColumns(int64_t units, int64_t steps, int64_t unitBytes,
   }
 }
 
+KernelEmitter::Units KernelEmitter::getDenseUnits(FloatKind element) const {
+  // 128 bytes of a row, in shared memory with 16 of gap.
+  int64_t steps = 128 / getByteWidth(element) / 16;
+  return {static_cast<int64_t>(divideCeil(get("columns"), steps * 16)), steps,
+          kTileOutputs * (128 + 16), "DenseUnits"};
+}
+
+int64_t KernelEmitter::getFewRowsShared() const {
+  return target.sharedLimit - kMostBarrierBytes;
+}
+
 void KernelEmitter::emitFewRows(const Units &units, int64_t tilesPerItem) {
   auto items = static_cast<int64_t>(divideCeil(getTiles(), tilesPerItem));
-  constexpr int64_t mostBarrierBytes = 128;
   bool copiesTiles =
       target.copiesStretches && spec.has("bits") && units.bytes % 16 == 0;
   Cut cut = cutColumns(units.count, units.steps, units.bytes, copiesTiles,
-                       target.sharedLimit - mostBarrierBytes);
+                       getFewRowsShared());
   int64_t ranges =
       std::clamp<int64_t>(target.processors / cut.slices, 1, items);
   int64_t sumsBytes = cut.warps * kSumsBytes;
   int64_t stageBytes =
       cut.warps * units.bytes * (copiesTiles ? cut.unitsPerWarp : 1);
-  int64_t barrierBytes = copiesTiles ? mostBarrierBytes : 0;
+  int64_t barrierBytes = copiesTiles ? kMostBarrierBytes : 0;
   int64_t stages = std::clamp<int64_t>(
       (target.sharedLimit - sumsBytes - barrierBytes) / stageBytes, 2, 16);
   int64_t rowBlocks = static_cast<int64_t>(divideCeil(maxRows, kFewRows));
@@ -102,6 +116,132 @@ void KernelEmitter::emitFewRows(const Units &units, int64_t tilesPerItem) {
   assertions += "static_assert(FewRows<" + getStruct() + ", " + units.name +
                 "<" + getStruct() +
                 ">>::sharedBytes == " + std::to_string(kernel.shared) + ");\n";
+}
+
+//===----------------------------------------------------------------------===//
+// Heads
+//===----------------------------------------------------------------------===//
+
+/// The largest divisor of \p number up to \p most.
+static int64_t getDivisor(int64_t number, int64_t most) {
+  while (number % most != 0)
+    --most;
+  return most;
+}
+
+/// Shared memory for the digits of tokens: what fits on every GPU.
+static constexpr int64_t kDigitsLimit = 95 * 1024;
+
+/// Lengths of a token in its steps, rounded up: docs/heads.md.
+void KernelEmitter::emitLengths(int64_t columns) {
+  double root = std::sqrt(double(columns));
+  real("halfSteps", float(0.5101 * root));
+  real("leastSteps", float(1045.1 * root));
+}
+
+void KernelEmitter::emitHeadDraft() {
+  expectBf16();
+  constexpr int64_t warps = 16, stepBytes = 1024, mostBlocks = 8;
+  int64_t outputs = get("outputs"), columns = get("columns"),
+          group = get("group");
+  int64_t groups = columns / group;
+  int64_t groupBytes = group / 32 * stepBytes + kFewRows * 4;
+  int64_t phases = 1;
+  while (groups % phases != 0 ||
+         (phases < groups && groups / phases * groupBytes > kDigitsLimit))
+    ++phases;
+  if (groups / phases * groupBytes > kDigitsLimit)
+    refuse("expects smaller groups, but got " + Twine(group));
+  auto tiles = static_cast<int64_t>(divideCeil(outputs, kTileOutputs));
+  auto rowBlocks = static_cast<int64_t>(divideCeil(maxRows, kFewRows));
+  int64_t ticketBytes = getTicketBytes(rowBlocks);
+  kernel.scratch = ticketBytes + rowBlocks * kFewRows * 8;
+  numbers({{"outputs", outputs}, {"columns", columns}, {"group", group}});
+  // Blocks of 64 columns are one load of a lane.
+  int64_t ahead = std::max<int64_t>(1, mostBlocks / (group / 64));
+  numbers({{"phases", phases},
+           {"chunk", getDivisor(groups / phases, ahead)},
+           {"ticketBytes", ticketBytes}});
+  emitLengths(columns);
+  kernel.block = warps * 32;
+  kernel.shared = groups / phases * groupBytes;
+  kernel.grid = {
+      {std::min<int64_t>(target.processors,
+                         static_cast<int64_t>(divideCeil(tiles, warps)))},
+      {1},
+      {1, 1, kFewRows}};
+  assertions += "static_assert(HeadDraft<" + getStruct() +
+                ">::sharedBytes == " + std::to_string(kernel.shared) + ");\n";
+  operands({"const bf16 *x", "const u8 *codes", "i32 *result"});
+  call("headDraft", "x, codes, result, live, rows, scratch");
+}
+
+void KernelEmitter::emitHeadSearch() {
+  expectBf16();
+  constexpr int64_t warps = 16, stepColumns = 32, stepBytes = 1024,
+                    mostAhead = 8;
+  int64_t outputs = get("outputs"), columns = get("columns");
+  auto steps = static_cast<int64_t>(divideCeil(columns, stepColumns));
+  int64_t phases = 1;
+  while (steps % phases != 0 || steps / phases * stepBytes > kDigitsLimit)
+    ++phases;
+  auto tiles = static_cast<int64_t>(divideCeil(outputs, kTileOutputs));
+  auto rowBlocks = static_cast<int64_t>(divideCeil(maxRows, kFewRows));
+  int64_t ticketBytes = getTicketBytes(rowBlocks);
+  kernel.scratch = ticketBytes + rowBlocks * kFewRows * 4;
+  numbers({{"outputs", outputs}, {"columns", columns}});
+  numbers({{"phases", phases},
+           {"chunk", getDivisor(steps / phases, mostAhead)},
+           {"ticketBytes", ticketBytes}});
+  emitLengths(columns);
+  kernel.block = warps * 32;
+  kernel.shared = steps / phases * stepBytes;
+  kernel.grid = {
+      {std::min<int64_t>(target.processors,
+                         static_cast<int64_t>(divideCeil(tiles, warps)))},
+      {1},
+      {1, 1, kFewRows}};
+  assertions += "static_assert(HeadSearch<" + getStruct() +
+                ">::sharedBytes == " + std::to_string(kernel.shared) + ");\n";
+  operands({"const bf16 *x", "const u8 *codes", "const f32 *scales",
+            "const f32 *errors", "f32 *above", "f32 *below"});
+  call("headSearch", "x, codes, scales, errors, above, below, live, rows, "
+                     "scratch");
+}
+
+void KernelEmitter::emitHeadSettle() {
+  expectBf16();
+  if (spec.getKind("element") != FloatKind::BF16)
+    refuse("expects bf16 weights to settle");
+  int64_t outputs = get("outputs"), columns = get("columns");
+  auto tiles = static_cast<int64_t>(divideCeil(outputs, kTileOutputs));
+  // As head_argmax cuts its columns.
+  Units units = getDenseUnits(FloatKind::BF16);
+  Cut cut = cutColumns(units.count, units.steps, units.bytes,
+                       /*copiesTiles=*/false, getFewRowsShared());
+  int64_t blocks = std::min(target.processors, tiles);
+  constexpr int64_t neighbours = 8;
+  int64_t most =
+      static_cast<int64_t>(divideCeil(divideCeil(tiles, neighbours), blocks)) *
+      neighbours;
+  auto rowBlocks = static_cast<int64_t>(divideCeil(maxRows, kFewRows));
+  int64_t ticketBytes = getTicketBytes(rowBlocks);
+  kernel.scratch = ticketBytes + rowBlocks * (kFewRows * 8 + 128);
+  numbers({{"outputs", outputs}, {"columns", columns}});
+  numbers({{"slices", cut.slices},
+           {"warps", cut.warps},
+           {"stepsPerWarp", cut.unitsPerWarp * units.steps},
+           {"blocks", blocks},
+           {"ticketBytes", ticketBytes}});
+  kernel.block = std::max<int64_t>(cut.warps, 8) * 32;
+  kernel.shared = static_cast<int64_t>(alignTo(most, 16)) + cut.warps * 256 * 4;
+  kernel.grid = {{blocks}, {1}, {1, 1, kFewRows}};
+  assertions += "static_assert(HeadSettle<" + getStruct() +
+                ">::sharedBytes == " + std::to_string(kernel.shared) + ");\n";
+  operands({"const bf16 *x", "const bf16 *weight", "const f32 *above",
+            "const f32 *below", "f32 *logits", "i32 *tokens", "i32 *settled"});
+  call("headSettle", "x, weight, above, below, logits, tokens, settled, live, "
+                     "rows, scratch");
 }
 
 //===----------------------------------------------------------------------===//
@@ -151,10 +291,7 @@ KernelEmitter::Units KernelEmitter::emitWeight() {
   if (!spec.has("bits")) {
     FloatKind element = spec.getKind("element");
     type("Element", element);
-    // 128 bytes of a row, in shared memory with 16 of gap.
-    int64_t steps = 128 / getByteWidth(element) / 16;
-    return {static_cast<int64_t>(divideCeil(columns, steps * 16)), steps,
-            kTileOutputs * (128 + 16), "DenseUnits"};
+    return getDenseUnits(element);
   }
   auto has = [&](StringRef option) { return spec.has(option) && get(option); };
   bool zeroPoints = has("zero_points"), floatCodes = has("float_codes");

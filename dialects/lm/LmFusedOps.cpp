@@ -201,5 +201,26 @@ LogicalResult HeadArgmaxOp::verify() {
   if (rows(getResult()) != rows(getInput()))
     return emitOpError("expects one token per row, ")
            << rows(getInput()) << ", but got " << rows(getResult());
+  // (C3)
+  if ((getSearch() || getRounding()) &&
+      !getWeight().getType().getElementType().isBF16())
+    return emitOpError("expects a bf16 weight to search in or to round, but "
+                       "got ")
+           << getWeight().getType();
+  if (getSearch() && getRounding())
+    return emitOpError("expects either a search or a rounding");
+  // (C4)
+  if (std::optional<GroupedAttr> rounding = getRounding())
+    if (rounding->getBits() != 4 || rounding->getZeroPoints() ||
+        rounding->getGroup() % 64 != 0 ||
+        columns(getWeight()) % rounding->getGroup() != 0)
+      return emitOpError("expects a rounding to 4 bits in groups of a multiple "
+                         "of 64 that divide ")
+             << columns(getWeight()) << " columns, but got " << *rounding;
+  // (C5)
+  if (std::optional<int64_t> vocabulary = getVocabulary())
+    if (!getRounding() || *vocabulary < 1 || *vocabulary > rows(getWeight()))
+      return emitOpError("expects a rounding and a vocabulary of up to ")
+             << rows(getWeight()) << " tokens, but got " << *vocabulary;
   return success();
 }

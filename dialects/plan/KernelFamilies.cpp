@@ -141,6 +141,27 @@ constexpr StringLiteral kHeadOptions[] = {"activations", "arithmetic"};
 constexpr StringLiteral kHeadArgmax[] = {"columns", "element", "outputs"};
 // logits [R, parts] f32, tokens [R, parts] i32 -> [R] i32   [1 per row]
 constexpr StringLiteral kArgmaxParts[] = {"parts"};
+// x [R, columns], codes (search_codes), scales (search_scales), errors
+// (search_errors) -> for every tile of 16 outputs what none of its logits is
+// above [R, tiles] f32, and what the largest logit of a row is not below:
+// the largest number of [R, parts] f32, a part being kHeadPart outputs
+//   [parts]
+// GPU: one part.
+constexpr StringLiteral kHeadSearch[] = {"columns", "outputs"};
+// x [R, columns], w (interleaved; GPU: rows), the results of head_search
+//   -> as of head_argmax, of the tiles that may have the largest logit of a
+// row; the largest logit [R, parts] f32 (minus infinity where there is no such
+// tile), its token [R, parts] i32, how many tiles were computed [R, parts] i32:
+// in the first of rows that are computed together, zero in all others
+//   [parts]
+// GPU: one part.
+constexpr StringLiteral kHeadSettle[] = {"columns", "element", "outputs"};
+// logits [R, parts] f32, tokens, settled [R, parts] i32 -> [R] i32, and counts
+// [kHeadCounts] i32, which go up   [1 per row]
+constexpr StringLiteral kSettledArgmax[] = {"parts", "tiles"};
+// x [R, columns], w (rounded_rows) -> the token of the largest logit [R] i32
+// GPU alone.
+constexpr StringLiteral kHeadDraft[] = {"columns", "group", "outputs"};
 
 // clang-format off
 constexpr ArrayRef<StringLiteral> kAny = kActivations, kMore = kLinearOptions,
@@ -166,6 +187,9 @@ const KernelSignature kSignatures[] = {
     {kDeltaInputs, kAny, 7, 6},   {kHeadArgmax, kHeadOptions, 2, 2},
     {kArgmaxParts, kAny, 2, 1},   {{}, kAny, 2, 1}, // last_position
     {kAttentionInputs, kAny, kVariadic, kVariadic},
+    {kHeadSearch, kHeadOptions, 4, 2},
+    {kHeadSettle, kHeadOptions, 4, 3},
+    {kSettledArgmax, kAny, 3, 2}, {kHeadDraft, kAny, 2, 1},
 };
 // clang-format on
 static_assert(std::size(kSignatures) == getMaxEnumValForKernelFamily() + 1,

@@ -23,6 +23,22 @@ inline constexpr int64_t kTile = 16;
 /// Outputs of a part of a head: what one item of head_argmax looks at.
 inline constexpr int64_t kHeadPart = 8 * kTile;
 
+/// Most columns of `#plan.search_codes`: what is added up in 32 bits is then
+/// exact.
+inline constexpr int64_t kMaxSearchColumns = int64_t(1) << 15;
+
+/// The port of the numbers that settled_argmax counts, and how many they are:
+/// launches, live rows, tiles that were computed exactly, launches that
+/// computed all tiles.
+inline constexpr llvm::StringLiteral kHeadCountsPort = "head_counts";
+inline constexpr int64_t kHeadCounts = 4;
+
+/// Parts of a head of `outputs` outputs, that results of head_search and
+/// head_settle are given for.
+inline int64_t getHeadParts(int64_t outputs, bool forGpu) {
+  return forGpu ? 1 : (outputs + kHeadPart - 1) / kHeadPart;
+}
+
 /// Tiles of rows that a block of a GPU can compute in a linear family, the
 /// parameter `row_tile`: from the smallest to the largest.
 inline constexpr std::array<int64_t, 3> kRowTiles = {16, 32, 64};

@@ -35,7 +35,9 @@ def Plan_KernelFamily
         Plan_Family<"fused_quant_linear", 28>,
         Plan_Family<"delta_inputs", 29>, Plan_Family<"head_argmax", 30>,
         Plan_Family<"argmax_parts", 31>, Plan_Family<"last_position", 32>,
-        Plan_Family<"attention_inputs", 33>
+        Plan_Family<"attention_inputs", 33>,
+        Plan_Family<"head_search", 34>, Plan_Family<"head_settle", 35>,
+        Plan_Family<"settled_argmax", 36>, Plan_Family<"head_draft", 37>
       ]> {
   let cppNamespace = "::tandem::plan";
 }
@@ -197,6 +199,101 @@ def Plan_FragmentCodesAttr : Plan_Packing<"FragmentCodes", "fragment_codes"> {
     /// Bytes of the scales and zero points of a unit, and of all of it.
     int64_t getScaleBytes() const;
     int64_t getUnitBytes() const { return getScaleBytes() + getUnitWords() * 128; }
+  }];
+}
+
+def Plan_SearchCodesAttr : Plan_Packing<"SearchCodes", "search_codes"> {
+  let summary = "Rounded rows of a matrix, to look for the largest product in.";
+  let description = [{
+    One source: `outputs x columns` in bf16. Every row n is rounded to whole multiples of its scale s(n), a step of the largest
+    entry of the row in 127:
+
+    ```
+    w(n, k)  is about  s(n) * c(n, k),   c(n, k) = -127 .. 127
+    ```
+
+    Scales are in `#plan.search_scales`, and how far the products of the two can be apart in `#plan.search_errors`; the page
+    [heads](../heads.md) has the proof. Tiles of 16 outputs (the last one filled up with zeros), each one stream of steps along
+    the columns (the last one filled up with zeros). For a processor a step is 4 columns: a word of each of 16 outputs, the
+    lowest byte first; bytes are codes plus 128.
+
+    ```
+    tile 0:  [c(0,0..3) c(1,0..3) .. c(15,0..3)] [c(0,4..7) .. c(15,4..7)] ...
+    ```
+
+    With `fragments` a step is 32 columns, the A operand of `mma.m16n8k32`: 16 bytes of each of 32 lanes. With g = lane / 4 and
+    t = lane % 4 those of a lane are
+
+    ```
+    word 0   columns 4 t .. 4 t + 3 of output g        word 2   columns 4 t + 16 .. 4 t + 19 of output g
+    word 1   the same of output g + 8                  word 3   the same of output g + 8
+    ```
+  }];
+  let parameters = (ins "int64_t":$outputs, "int64_t":$columns,
+                        DefaultValuedParameter<"bool", "false">:$fragments);
+  let extraClassDeclaration = [{
+    /// Columns of a step.
+    int64_t getStepColumns() const { return getFragments() ? 32 : 4; }
+    /// Steps of a tile, and its bytes.
+    int64_t getSteps() const {
+      return (getColumns() + getStepColumns() - 1) / getStepColumns();
+    }
+    int64_t getTileBytes() const { return getSteps() * getStepColumns() * 16; }
+  }];
+}
+
+def Plan_SearchScalesAttr : Plan_Packing<"SearchScales", "search_scales"> {
+  let summary = "Scales of rounded rows.";
+  let description = [{
+    The source of `#plan.search_codes`; f32, a scale of each row, filled up with zeros to a multiple of 16.
+  }];
+  let parameters = (ins "int64_t":$outputs, "int64_t":$columns);
+}
+
+def Plan_SearchErrorsAttr : Plan_Packing<"SearchErrors", "search_errors"> {
+  let summary = "How far rounded rows are from their matrix.";
+  let description = [{
+    The source of `#plan.search_codes`; f32, a number of each row, filled up with zeros to a multiple of 16. Times the length of
+    a token it is more than a product of the rounded row can differ from what a kernel computes with the row itself:
+
+    ```
+    |w - s c| + gamma |w| + (2^-11 + 2^-20) |s c|      gamma = 2.5 (columns + 32) 2^-24
+    ```
+
+    The page [heads](../heads.md) says why.
+  }];
+  let parameters = (ins "int64_t":$outputs, "int64_t":$columns);
+}
+
+def Plan_RoundedRowsAttr : Plan_Packing<"RoundedRows", "rounded_rows"> {
+  let summary = "The first rows of a matrix, rounded to 4 bits.";
+  let description = [{
+    One source: a matrix in bf16 with `columns` and at least `outputs` rows. Its first rows are rounded to codes of 4 bits with a
+    scale for every `group` columns, as `rounding` of `lm.head_argmax` says. Tiles of 16 outputs (the last one filled up with scales
+    of zero), each one stream of groups; a group is its scales and then blocks of 64 columns, 16 bytes of each of 32 lanes:
+
+    ```
+    tile 0:  [group 0] [group 1] ...        group:  [scales] [block 0] [block 1] ...
+    scales   bf16, for g = 0..7: output g, output g + 8
+    ```
+
+    A block is twice the A operand of `mma.m16n8k32`, codes plus 8. With g = lane / 4 and t = lane % 4 word 2 s + i of a lane holds of step s,
+    32 columns, of output g + 8 i,
+
+    ```
+    lower halves of bytes 0..3    columns 4 t .. 4 t + 3
+    upper halves of bytes 0..3    columns 4 t + 16 .. 4 t + 19
+    ```
+  }];
+  let parameters = (ins "int64_t":$outputs, "int64_t":$columns,
+                        "int64_t":$group);
+  let extraClassDeclaration = [{
+    /// Bytes of a group of a tile.
+    int64_t getGroupBytes() const { return 16 * 2 + getGroup() * 8; }
+    /// Bytes of a tile.
+    int64_t getTileBytes() const {
+      return getColumns() / getGroup() * getGroupBytes();
+    }
   }];
 }
 

@@ -192,6 +192,72 @@ int64_t FragmentCodesAttr::getSizeInBytes() const {
 
 int64_t FragmentCodesAttr::getSourceCount() const { return 2; }
 
+LogicalResult
+SearchCodesAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                        int64_t outputs, int64_t columns, bool) {
+  if (failed(verifySizes(emitError, {outputs, columns})))
+    return failure();
+  // Sums of products of a byte with one of 8 and with one of 16 bits are exact.
+  if (columns > kMaxSearchColumns)
+    return emitError() << "expects up to " << kMaxSearchColumns
+                       << " columns, but got " << columns;
+  return success();
+}
+
+int64_t SearchCodesAttr::getSizeInBytes() const {
+  return static_cast<int64_t>(llvm::divideCeil(getOutputs(), kTile)) *
+         getTileBytes();
+}
+
+int64_t SearchCodesAttr::getSourceCount() const { return 1; }
+
+/// Bytes of an f32 for every output of whole tiles.
+static int64_t getRowNumberBytes(int64_t outputs) {
+  return static_cast<int64_t>(llvm::alignTo(outputs, kTile)) * 4;
+}
+
+LogicalResult
+SearchScalesAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                         int64_t outputs, int64_t columns) {
+  return SearchCodesAttr::verify(emitError, outputs, columns, false);
+}
+
+int64_t SearchScalesAttr::getSizeInBytes() const {
+  return getRowNumberBytes(getOutputs());
+}
+
+int64_t SearchScalesAttr::getSourceCount() const { return 1; }
+
+LogicalResult
+SearchErrorsAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                         int64_t outputs, int64_t columns) {
+  return SearchCodesAttr::verify(emitError, outputs, columns, false);
+}
+
+int64_t SearchErrorsAttr::getSizeInBytes() const {
+  return getRowNumberBytes(getOutputs());
+}
+
+int64_t SearchErrorsAttr::getSourceCount() const { return 1; }
+
+LogicalResult
+RoundedRowsAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                        int64_t outputs, int64_t columns, int64_t group) {
+  if (failed(verifySizes(emitError, {outputs, columns, group})))
+    return failure();
+  if (columns % group != 0 || group % 64 != 0)
+    return emitError() << "expects groups of a multiple of 64 that divide "
+                       << columns << " columns, but got " << group;
+  return success();
+}
+
+int64_t RoundedRowsAttr::getSizeInBytes() const {
+  return static_cast<int64_t>(llvm::divideCeil(getOutputs(), kTile)) *
+         getTileBytes();
+}
+
+int64_t RoundedRowsAttr::getSourceCount() const { return 1; }
+
 LogicalResult VectorAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                  int64_t length) {
   return verifySizes(emitError, {length});

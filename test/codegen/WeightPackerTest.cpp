@@ -407,6 +407,81 @@ TEST_F(WeightPackerTest, ScalesThatAreNotFinite) { // P1.25
   }
 }
 
+/// A bf16 matrix with rows of all sizes.
+static std::vector<uint16_t> makeRows(int64_t rows, int64_t columns) {
+  gpucheck::Random random(3);
+  std::vector<uint16_t> matrix(rows * columns);
+  for (int64_t i = 0; i < rows * columns; ++i) {
+    float size = i / columns % 5 == 1   ? 0
+                 : i / columns % 5 == 2 ? 1e-39f
+                 : i / columns % 5 == 3 ? 300
+                                        : 0.05f;
+    matrix[i] = gpucheck::toBf16(random.normal(i) * size);
+  }
+  return matrix;
+}
+
+template <typename T> static std::vector<T> readAs(ArrayRef<uint8_t> bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+TEST_F(WeightPackerTest, Search) {
+  for (auto [rows, columns] : {std::pair<int64_t, int64_t>{40, 96}, {21, 77}}) {
+    std::vector<uint16_t> matrix = makeRows(rows, columns);
+    OwnedTensor tensor(DType::BF16, {rows, columns}, ArrayRef(matrix));
+    for (bool fragments : {false, true}) {
+      gpucheck::Searched expected =
+          gpucheck::packSearched(matrix, rows, columns, fragments);
+      EXPECT_EQ(
+          pack(plan::SearchCodesAttr::get(&context, rows, columns, fragments),
+               {&tensor}),
+          expected.codes);
+      EXPECT_EQ(
+          readAs<float>(pack(
+              plan::SearchScalesAttr::get(&context, rows, columns), {&tensor})),
+          expected.scales);
+      EXPECT_EQ(
+          readAs<float>(pack(
+              plan::SearchErrorsAttr::get(&context, rows, columns), {&tensor})),
+          expected.errors);
+    }
+  }
+}
+
+TEST_F(WeightPackerTest, RoundedRows) {
+  for (auto [rows, outputs, columns, group] :
+       {std::array<int64_t, 4>{40, 40, 256, 128}, {40, 21, 192, 64}}) {
+    std::vector<uint16_t> matrix = makeRows(rows, columns);
+    OwnedTensor tensor(DType::BF16, {rows, columns}, ArrayRef(matrix));
+    EXPECT_EQ(
+        pack(plan::RoundedRowsAttr::get(&context, outputs, columns, group),
+             {&tensor}),
+        gpucheck::packRounded(matrix, outputs, columns, group).packed);
+  }
+}
+
+TEST_F(WeightPackerTest, HeadsThatAreNotFinite) {
+  std::vector<uint16_t> matrix(16 * 64);
+  matrix[5 * 64 + 2] = 0x7f80;
+  OwnedTensor tensor(DType::BF16, {16, 64}, ArrayRef(matrix));
+  for (plan::PackingAttrInterface packing :
+       {plan::PackingAttrInterface(
+            plan::SearchErrorsAttr::get(&context, 16, 64)),
+        plan::PackingAttrInterface(
+            plan::RoundedRowsAttr::get(&context, 16, 64, 64))})
+    EXPECT_EQ(errorOf(codegen::packWeight(
+                  packing, {&tensor},
+                  [](ArrayRef<uint8_t>) { return Error::success(); })),
+              "model.safetensors: tensor 'layers.0.w' at [5, 2] is inf, "
+              "expected a finite number");
+  EXPECT_EQ(errorOf(codegen::checkSources(
+                plan::RoundedRowsAttr::get(&context, 17, 64, 64), {&tensor})),
+            "model.safetensors: tensor 'layers.0.w' is BF16 [16, 64], expected "
+            "BF16 with at least 17 rows of 64");
+}
+
 TEST_F(WeightPackerTest, StopsWhenTheSinkFails) {
   std::vector<float> values(48);
   OwnedTensor matrix(DType::F32, {48, 1}, ArrayRef(values));

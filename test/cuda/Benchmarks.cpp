@@ -100,6 +100,57 @@ public:
                           16 * parts * 4});
   }
 
+  /// The search of a head; then what it leaves: \p live says of how many tokens
+  /// all tiles.
+  void search(int64_t outputs, int64_t columns, int rows) {
+    int64_t tiles = (outputs + 15) / 16;
+    std::string sizes = "activations = bf16, " + number("outputs", outputs) +
+                        ", " + number("columns", columns);
+    std::string ofRows = ", " + std::to_string(rows) + " rows";
+    std::string name = kernel("head_search", sizes, rows);
+    benchmarks.push_back({"head, search" + ofRows,
+                          name,
+                          rows,
+                          {{rows * columns * 2},
+                           {tiles * columns * 16, true},
+                           {tiles * 64, true},
+                           {tiles * 64, true},
+                           {rows * tiles * 4},
+                           {rows * 4}},
+                          tiles * (columns * 16 + 128)});
+    name = kernel("head_settle", sizes + ", element = bf16", rows);
+    // Bytes of every value: as numbers, some of them are above the last.
+    for (int part : {0, 1})
+      benchmarks.push_back(
+          {(part ? "head, all tiles settled" : "head, no tile settled") +
+               ofRows,
+           name,
+           rows,
+           {{rows * columns * 2},
+            {outputs * columns * 2, true},
+            {rows * tiles * 4, false, 0, false, part ? 0x7f : 0xc0},
+            {rows * 4, false, 0, false, part ? 0xc0 : 0x7e},
+            {rows * 4},
+            {rows * 4},
+            {rows * 4}},
+           part ? outputs * columns * 2 : 0});
+  }
+
+  void draft(int64_t outputs, int64_t columns, int64_t group) {
+    int64_t bytes = (outputs + 15) / 16 * (columns / group) * (32 + group * 8);
+    std::string name =
+        kernel("head_draft",
+               "activations = bf16, " + number("outputs", outputs) + ", " +
+                   number("columns", columns) + ", " + number("group", group),
+               16);
+    benchmarks.push_back({"head, drafts of " + std::to_string(outputs) +
+                              ", group " + std::to_string(group),
+                          name,
+                          16,
+                          {{16 * columns * 2}, {bytes, true}, {64}},
+                          bytes});
+  }
+
   void attention(int64_t start, int64_t slots, int64_t queryHeads,
                  int64_t heads, int64_t dim, int64_t window) {
     std::string name = kernel(
@@ -300,6 +351,10 @@ std::vector<Benchmark> tandem::gpucheck::addBenchmarks(Suite &suite) {
   builder.layer("draft down: 2560 x 9728, residual", {2560}, 9728, 128, false,
                 false, true);
   builder.head(248320, 2560);
+  builder.search(248320, 2560, 16);
+  builder.search(248320, 2560, 1);
+  builder.draft(248320, 2560, 128);
+  builder.draft(131072, 2560, 128);
   builder.attention(2160, 16384, 16, 4, 256, 0);
   builder.attention(8304, 16384, 16, 4, 256, 0);
   builder.attention(2160, 1040, 32, 8, 128, 1024);
@@ -338,6 +393,13 @@ public:
         run.driver.expect(run.driver.memAlloc(&pointer, operand.bytes + 256),
                           "cuMemAlloc");
         list.push_back(pointer);
+        if (operand.fill >= 0) {
+          std::vector<char> same(operand.bytes, char(operand.fill));
+          run.driver.expect(
+              run.driver.copyToDevice(pointer, same.data(), operand.bytes),
+              "cuMemcpyHtoD");
+          continue;
+        }
         if (operand.isNumber) {
           run.driver.expect(
               run.driver.copyToDevice(pointer, &operand.number, 4),

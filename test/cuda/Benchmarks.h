@@ -15,6 +15,8 @@ struct BenchOperand {
   /// Not random bytes, but this number, as i32.
   int32_t number = 0;
   bool isNumber = false;
+  /// Every byte, where it is not negative.
+  int fill = -1;
 };
 
 /// A launch that is measured.

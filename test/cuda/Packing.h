@@ -8,6 +8,9 @@
 #ifndef TANDEM_TEST_CUDA_PACKING_H
 #define TANDEM_TEST_CUDA_PACKING_H
 
+#include "test/cuda/Numbers.h"
+
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -126,6 +129,102 @@ inline std::vector<uint8_t> packRows(const void *matrix, int64_t outputs,
                 static_cast<const uint8_t *>(matrix) + output * columns * width,
                 columns * width);
   return bytes;
+}
+
+/// A matrix as #plan.search_codes, with fragments or without,
+/// #plan.search_scales and #plan.search_errors.
+struct Searched {
+  std::vector<uint8_t> codes;
+  std::vector<float> scales, errors;
+};
+
+inline Searched packSearched(const std::vector<uint16_t> &matrix,
+                             int64_t outputs, int64_t columns,
+                             bool fragments = true) {
+  int64_t tiles = (outputs + 15) / 16;
+  int64_t steps = (columns + (fragments ? 31 : 3)) / (fragments ? 32 : 4);
+  // What has no sign is zero at 128.
+  Searched packed = {
+      std::vector<uint8_t>(tiles * steps * (fragments ? 512 : 64),
+                           fragments ? 0 : 128),
+      std::vector<float>(tiles * 16), std::vector<float>(tiles * 16)};
+  parallelFor(outputs, [&](int64_t output) {
+    auto entry = [&](int64_t k) {
+      return fromBf16(matrix[output * columns + k]);
+    };
+    float largest = 0;
+    for (int64_t k = 0; k < columns; ++k)
+      largest = std::fmax(largest, std::fabs(entry(k)));
+    float scale = largest / 127;
+    if (!(scale > 0) || !std::isfinite(1 / scale))
+      scale = 0;
+    double length = 0, rounded = 0, difference = 0;
+    for (int64_t k = 0; k < columns; ++k) {
+      float code = scale > 0 ? std::nearbyint(entry(k) * (1 / scale)) : 0;
+      code = std::fmin(std::fmax(code, -127.0f), 127.0f);
+      double value = double(scale) * code;
+      length += double(entry(k)) * entry(k);
+      rounded += value * value;
+      difference += (entry(k) - value) * (entry(k) - value);
+      if (!fragments) {
+        packed.codes[((output / 16 * steps + k / 4) * 16 + output % 16) * 4 +
+                     k % 4] = uint8_t(int(code) + 128);
+        continue;
+      }
+      int64_t inStep = k % 32, lane = output % 8 * 4 + inStep % 16 / 4;
+      int64_t word = output % 16 / 8 + inStep / 16 * 2;
+      packed.codes[((output / 16 * steps + k / 32) * 32 + lane) * 16 +
+                   word * 4 + inStep % 4] = uint8_t(int8_t(code));
+    }
+    double gamma = 2.5 * double(columns + 32) * 0x1p-24;
+    packed.scales[output] = scale;
+    packed.errors[output] =
+        float((std::sqrt(difference) + gamma * std::sqrt(length) +
+               (0x1p-11 + 0x1p-20) * std::sqrt(rounded)) *
+              (1 + 0x1p-20));
+  });
+  return packed;
+}
+
+/// A matrix as #plan.rounded_rows, and what it then says.
+struct Rounded {
+  std::vector<uint8_t> packed;
+  std::vector<float> values;
+};
+
+inline Rounded packRounded(const std::vector<uint16_t> &matrix, int64_t outputs,
+                           int64_t columns, int64_t group) {
+  int64_t tiles = (outputs + 15) / 16, groups = columns / group;
+  int64_t groupBytes = 32 + group * 8;
+  Rounded rounded = {std::vector<uint8_t>(tiles * groups * groupBytes),
+                     std::vector<float>(outputs * columns)};
+  parallelFor(outputs, [&](int64_t output) {
+    for (int64_t index = 0; index < groups; ++index) {
+      uint8_t *to =
+          rounded.packed.data() + (output / 16 * groups + index) * groupBytes;
+      int64_t first = output * columns + index * group;
+      float largest = 0;
+      for (int64_t k = 0; k < group; ++k)
+        if (std::fabs(fromBf16(matrix[first + k])) > std::fabs(largest))
+          largest = fromBf16(matrix[first + k]);
+      Bf16 bits = toBf16(largest / -8);
+      float scale = fromBf16(bits);
+      std::memcpy(to + (output % 8 * 2 + output % 16 / 8) * 2, &bits, 2);
+      for (int64_t k = 0; k < group; ++k) {
+        float code = scale == 0
+                         ? 0
+                         : std::nearbyint(fromBf16(matrix[first + k]) / scale);
+        code = std::fmin(std::fmax(code, -8.0f), 7.0f);
+        rounded.values[first + k] = scale * code;
+        int64_t step = k / 32, inStep = k % 32;
+        int64_t lane = output % 8 * 4 + inStep % 16 / 4;
+        int64_t word = step % 2 * 2 + output % 16 / 8;
+        to[32 + step / 2 * 512 + lane * 16 + word * 4 + inStep % 4] |=
+            uint8_t(code + 8) << (inStep / 16 * 4);
+      }
+    }
+  });
+  return rounded;
 }
 
 } // namespace tandem::gpucheck

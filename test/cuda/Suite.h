@@ -49,6 +49,7 @@ void addAttentionChecks(Suite &suite);
 void addDeltaChecks(Suite &suite);
 void addTokenChecks(Suite &suite);
 void addFusedChecks(Suite &suite);
+void addHeadChecks(Suite &suite);
 
 /// Whether the checks \p name are asked for: with TANDEM_GPU_SUITES, a list of
 /// names, only those in it.
@@ -64,7 +65,8 @@ inline Suite makeSuite() {
     void (*add)(Suite &);
   } parts[] = {{"rows", addRowChecks},      {"tokens", addTokenChecks},
                {"linear", addLinearChecks}, {"attention", addAttentionChecks},
-               {"delta", addDeltaChecks},   {"fused", addFusedChecks}};
+               {"delta", addDeltaChecks},   {"fused", addFusedChecks},
+               {"heads", addHeadChecks}};
   for (auto [name, add] : parts)
     if (isChosen(name))
       add(suite);

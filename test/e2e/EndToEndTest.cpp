@@ -186,6 +186,46 @@ TEST_P(NarrowTest, WritesTheSameWithAndWithoutTheDrafter) {
   }
 }
 
+/// A pair whose heads are searched, and the same with heads that are read
+/// whole.
+struct SearchedPair {
+  const char *pair, *exact, *golden;
+};
+class SearchedHeadTest : public TestWithParam<SearchedPair> {};
+
+INSTANTIATE_TEST_SUITE_P(Pairs, SearchedHeadTest,
+                         Values(SearchedPair{"tiny-searched", "tiny", "tiny"},
+                                SearchedPair{"tiny-searched-bf16",
+                                             "tiny-narrow-bf16", "tiny"},
+                                SearchedPair{"demo-searched", "demo", "demo"}),
+                         [](const TestParamInfo<SearchedPair> &info) {
+                           return toTestName(info.param.pair);
+                         });
+
+TEST_P(SearchedHeadTest, FindsTheSameTokens) {
+  Pair &searched = Pair::get(GetParam().pair),
+       &exact = Pair::get(GetParam().exact);
+  EXPECT_FALSE(exact.headCounts());
+  for (const GoldenPrompt &prompt : getGolden(GetParam().golden).prompts()) {
+    SCOPED_TRACE(prompt.text);
+    for (bool useDrafter : {true, false}) {
+      Generation found =
+          searched.generate(prompt.ids, prompt.greedy.size(), useDrafter);
+      Generation expected =
+          exact.generate(prompt.ids, prompt.greedy.size(), useDrafter);
+      EXPECT_EQ(found.ids, expected.ids);
+      EXPECT_EQ(found.acceptLengths, expected.acceptLengths);
+    }
+  }
+  std::optional<HeadCounts> counts = searched.headCounts();
+  ASSERT_TRUE(counts);
+  EXPECT_GE(counts->rows, counts->searches);
+  EXPECT_GT(counts->tiles, 0u);
+  std::printf("%s: %u searches, %.2f tiles a row, %u full passes\n",
+              GetParam().pair, counts->searches, counts->tilesPerRow(),
+              counts->fullPasses);
+}
+
 /// The tiny pair in other formats (write_formats.py): weights are the same
 /// numbers, so everything is, bit for bit.
 class FormatTest : public TestWithParam<const char *> {};

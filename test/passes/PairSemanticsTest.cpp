@@ -136,6 +136,7 @@ TEST_F(PairSemanticsTest, EveryPassInItsOrder) { // P3.02
                           "lm-fuse-attention-inputs",
                           "lm-fuse-attention-gate",
                           "lm-fuse-delta-norm",
+                          "lm-search-heads",
                           "lm-lower-speculate"};
   mlir::OwningOpRef<mlir::ModuleOp> module = pair->clone();
   bool withRings = false;

@@ -184,3 +184,40 @@ func.func @attention(%x: tensor<4x128xbf16> {lm.port = "x"},
       : tensor<4x64xbf16>, !lm.kv_cache<80x1x32xbf16>
   return %y, %new : tensor<4x64xbf16>, !lm.kv_cache<80x1x32xbf16>
 }
+
+// -----
+
+// A head that is searched: three launches, one of which counts.
+// CHECK-DAG: %[[N:.*]] = plan.port "head_counts" : memref<4xi32>
+// CHECK-DAG: %[[W:.*]] = plan.weight "target:head" {{.*}} packing(#plan.rows<outputs = 200, columns = 64, element = bf16>)
+// CHECK-DAG: %[[C:.*]] = plan.weight "target:head#2" {{.*}} packing(#plan.search_codes<outputs = 200, columns = 64, fragments = true>)
+// CHECK-DAG: %[[S:.*]] = plan.weight "target:head#3" {{.*}} packing(#plan.search_scales<outputs = 200, columns = 64>)
+// CHECK-DAG: %[[E:.*]] = plan.weight "target:head#4" {{.*}} packing(#plan.search_errors<outputs = 200, columns = 64>)
+// CHECK: plan.kernel @head_search_200x64 head_search
+// CHECK: plan.kernel @head_settle_200x64_bf16 head_settle
+// CHECK: plan.kernel @settled_argmax_p1_t13 settled_argmax
+// CHECK: plan.program @searched
+// CHECK: plan.launch @head_search_200x64 ins(%{{.*}}, %[[C]], %[[S]], %[[E]] : {{.*}}) outs(%[[A:.*]], %[[B:.*]] : memref<4x13xf32>, memref<4x1xf32>)
+// CHECK: plan.launch @head_settle_200x64_bf16 ins(%{{.*}}, %[[W]], %[[A]], %[[B]] : {{.*}}) outs(%[[L:.*]], %[[T:.*]], %[[D:.*]] : memref<4x1xf32>, memref<4x1xi32>, memref<4x1xi32>)
+// CHECK: plan.launch @settled_argmax_p1_t13 ins(%[[L]], %[[T]], %[[D]] : {{.*}}) outs(%{{.*}}, %[[N]] : memref<4xi32>, memref<4xi32>) rows 4 items 1 per_row
+func.func @searched(%x: tensor<4x64xbf16> {lm.port = "x"})
+    -> (tensor<4xi32> {lm.port = "y"}) {
+  %w = lm.weight "target", "head.weight" : tensor<200x64xbf16>
+  %y = lm.head_argmax %x, %w {search}
+      : tensor<4x64xbf16>, tensor<200x64xbf16> -> tensor<4xi32>
+  return %y : tensor<4xi32>
+}
+
+// -----
+
+// CHECK: %[[W:.*]] = plan.weight "target:head" {{.*}} packing(#plan.rounded_rows<outputs = 100, columns = 128, group = 64>)
+// CHECK: plan.program @rounded
+// CHECK: plan.launch @head_draft_100x128_g64 ins(%{{.*}}, %[[W]] : {{.*}}) outs(%{{.*}} : memref<4xi32>) rows 4 items 1
+func.func @rounded(%x: tensor<4x128xbf16> {lm.port = "x"})
+    -> (tensor<4xi32> {lm.port = "y"}) {
+  %w = lm.weight "target", "head.weight" : tensor<200x128xbf16>
+  %y = lm.head_argmax %x, %w
+      {rounding = #lm.grouped<bits = 4, group = 64>, vocabulary = 100 : i64}
+      : tensor<4x128xbf16>, tensor<200x128xbf16> -> tensor<4xi32>
+  return %y : tensor<4xi32>
+}

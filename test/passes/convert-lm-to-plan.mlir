@@ -325,3 +325,29 @@ func.func @no_kernel(%a: tensor<1xi32> {lm.port = "a"},
 
 // expected-error @below {{expects one block}}
 func.func private @no_body(tensor<1xi32> {lm.port = "a"})
+
+// -----
+
+// A head that is searched: results of 2 parts of 128 outputs.
+// CHECK-LABEL: plan.program @searched
+// CHECK: plan.launch @head_search_200x64 ins({{.*}}) outs(%[[A:.*]], %[[B:.*]] : memref<4x13xf32>, memref<4x2xf32>) rows 4 items 2
+// CHECK: plan.launch @head_settle_200x64_bf16 ins(%{{.*}}, %{{.*}}, %[[A]], %[[B]] : {{.*}}) outs({{.*}} : memref<4x2xf32>, memref<4x2xi32>, memref<4x2xi32>) rows 4 items 2
+// CHECK: plan.launch @settled_argmax_p2_t13 {{.*}} rows 4 items 1 per_row
+func.func @searched(%x: tensor<4x64xf32> {lm.port = "x"})
+    -> (tensor<4xi32> {lm.port = "y"}) {
+  %w = lm.weight "target", "head.weight" : tensor<200x64xbf16>
+  %y = lm.head_argmax %x, %w {search}
+      : tensor<4x64xf32>, tensor<200x64xbf16> -> tensor<4xi32>
+  return %y : tensor<4xi32>
+}
+
+// -----
+
+func.func @negative_rounded(%x: tensor<4x64xf32> {lm.port = "x"})
+    -> (tensor<4xi32> {lm.port = "y"}) {
+  %w = lm.weight "target", "head.weight" : tensor<200x64xbf16>
+  // expected-error @below {{is rounded, which only GPUs have a kernel for}}
+  %y = lm.head_argmax %x, %w {rounding = #lm.grouped<bits = 4, group = 64>}
+      : tensor<4x64xf32>, tensor<200x64xbf16> -> tensor<4xi32>
+  return %y : tensor<4xi32>
+}

@@ -996,6 +996,21 @@ module attributes {plan.arch = "sm_90"} {
 // -----
 
 module attributes {plan.arch = "sm_90"} {
+  %x = plan.port "x" : memref<4x128xbf16>
+  %t = plan.port "t" : memref<4xi32>
+  %w = plan.weight "w" from "target" ["w"] packing(#plan.rounded_rows<outputs = 200, columns = 128, group = 128>) : memref<13728xi8>
+  %v = plan.weight "v" from "target" ["w"] packing(#plan.rounded_rows<outputs = 200, columns = 128, group = 64>) : memref<14144xi8>
+  plan.kernel @draft head_draft {activations = bf16, columns = 128 : i64, group = 128 : i64, outputs = 200 : i64}
+  plan.program @rounded_head() -> () {
+    plan.launch @draft ins(%x, %w : memref<4x128xbf16>, memref<13728xi8>) outs(%t : memref<4xi32>) rows 4 items 1
+    // expected-error @below {{expects input 1 to be packed as #plan.rounded_rows<outputs = 200, columns = 128, group = 128>, but got #plan.rounded_rows<outputs = 200, columns = 128, group = 64>}}
+    plan.launch @draft ins(%x, %v : memref<4x128xbf16>, memref<14144xi8>) outs(%t : memref<4xi32>) rows 4 items 1
+  }
+}
+
+// -----
+
+module attributes {plan.arch = "sm_90"} {
   // expected-error @below {{expects one cache beside a query, but got 2}}
   plan.kernel @attention_inputs_kernel attention_inputs
       {activations = bf16, caches = 2 : i64, dim = 8 : i64, dims = 4 : i64,
@@ -1018,4 +1033,43 @@ module attributes {plan.arch = "sm_90"} {
       {activations = bf16, commit = 0 : i64, heads = 4 : i64, key_dim = 8 : i64,
        key_heads = 2 : i64, normed = 1 : i64, pending = 4 : i64,
        saves = 1 : i64, scale_by = 1.0 : f32, value_dim = 20 : i64}
+  }
+}
+
+// -----
+
+// Heads that are searched, on a processor: 200 outputs are 13 tiles, 2 parts.
+module attributes {plan.arch = "x86-64-v3"} {
+  %x = plan.port "x" : memref<4x8xf32>
+  %t = plan.port "t" : memref<4xi32>
+  %n = plan.port "head_counts" : memref<4xi32>
+  %w = plan.weight "w" from "target" ["w"] packing(#plan.interleaved<outputs = 200, columns = 8, element = bf16>) : memref<3328xi8>
+  %c = plan.weight "c" from "target" ["w"] packing(#plan.search_codes<outputs = 200, columns = 8>) : memref<1664xi8>
+  %s = plan.weight "s" from "target" ["w"] packing(#plan.search_scales<outputs = 200, columns = 8>) : memref<832xi8>
+  %e = plan.weight "e" from "target" ["w"] packing(#plan.search_errors<outputs = 200, columns = 8>) : memref<832xi8>
+  plan.kernel @search head_search {columns = 8 : i64, outputs = 200 : i64}
+  plan.kernel @settle head_settle {columns = 8 : i64, element = bf16, outputs = 200 : i64}
+  plan.kernel @largest settled_argmax {parts = 2 : i64, tiles = 13 : i64}
+  plan.program @heads() -> () {
+    %above = plan.buffer : memref<4x13xf32>
+    %below = plan.buffer : memref<4x2xf32>
+    %logits = plan.buffer : memref<4x2xf32>
+    %tokens = plan.buffer : memref<4x2xi32>
+    %settled = plan.buffer : memref<4x2xi32>
+    plan.launch @search ins(%x, %c, %s, %e : memref<4x8xf32>, memref<1664xi8>, memref<832xi8>, memref<832xi8>)
+        outs(%above, %below : memref<4x13xf32>, memref<4x2xf32>) rows 4 items 2
+    plan.launch @settle ins(%x, %w, %above, %below : memref<4x8xf32>, memref<3328xi8>, memref<4x13xf32>, memref<4x2xf32>)
+        outs(%logits, %tokens, %settled : memref<4x2xf32>, memref<4x2xi32>, memref<4x2xi32>) rows 4 items 2
+    plan.launch @largest ins(%logits, %tokens, %settled : memref<4x2xf32>, memref<4x2xi32>, memref<4x2xi32>)
+        outs(%t, %n : memref<4xi32>, memref<4xi32>) rows 4 items 1 per_row
+    // expected-error @below {{expects input 1 to be packed as #plan.search_codes<outputs = 200, columns = 8>, but got #plan.search_scales<outputs = 200, columns = 8>}}
+    plan.launch @search ins(%x, %s, %s, %e : memref<4x8xf32>, memref<832xi8>, memref<832xi8>, memref<832xi8>)
+        outs(%above, %below : memref<4x13xf32>, memref<4x2xf32>) rows 4 items 2
+    // expected-error @below {{expects input 3 to be 'memref<4x2xf32>', but got 'memref<4x13xf32>'}}
+    plan.launch @settle ins(%x, %w, %above, %above : memref<4x8xf32>, memref<3328xi8>, memref<4x13xf32>, memref<4x13xf32>)
+        outs(%logits, %tokens, %settled : memref<4x2xf32>, memref<4x2xi32>, memref<4x2xi32>) rows 4 items 2
+    // expected-error @below {{expects output 1 to be 'memref<4xi32>', but got 'memref<4x2xi32>'}}
+    plan.launch @largest ins(%logits, %tokens, %settled : memref<4x2xf32>, memref<4x2xi32>, memref<4x2xi32>)
+        outs(%t, %tokens : memref<4xi32>, memref<4x2xi32>) rows 4 items 1 per_row
+  }
 }

@@ -467,8 +467,12 @@ Error Interpreter::Frame::runOp(mlir::Operation &operation) {
       .Case([&](lm::DeltaInputsOp op) { runDeltaInputs(op); })
       .Case([&](lm::AttentionInputsOp op) { runAttentionInputs(op); })
       .Case([&](lm::HeadArgmaxOp op) {
-        set(op, argmax(step(op.getInput(), linear(tensor(op.getInput()),
-                                                  tensor(op.getWeight())))));
+        Tensor weight = tensor(op.getWeight());
+        if (std::optional<lm::GroupedAttr> rounding = op.getRounding())
+          weight = roundGroups(weight, rounding->getGroup(),
+                               op.getVocabulary().value_or(weight.shape[0]));
+        set(op,
+            argmax(step(op.getInput(), linear(tensor(op.getInput()), weight))));
       })
       .Case([&](lm::LastPositionOp op) {
         set(op,

@@ -2,6 +2,8 @@
 
 #include "test/reference/Reference.h"
 
+#include "llvm/ADT/bit.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -141,6 +143,30 @@ Tensor tandem::reference::embed(const IntTensor &tokens, const Tensor &table,
       token = 0;
     for (int64_t c = 0; c < table.columns(); ++c)
       result.at(r, c) = scale * table.at(token, c);
+  }
+  return result;
+}
+
+Tensor tandem::reference::roundGroups(const Tensor &weight, int64_t group,
+                                      int64_t rows) {
+  int64_t columns = weight.shape[1];
+  Tensor result({rows, columns});
+  for (int64_t first = 0; first < rows * columns; first += group) {
+    float largest = 0;
+    for (int64_t i = first; i < first + group; ++i)
+      if (std::fabs(weight.data[i]) > std::fabs(largest))
+        largest = weight.data[i];
+    // A bf16 has the upper 16 bits of an f32: what is below goes to the
+    // nearest, or to the even one of two.
+    auto bits = llvm::bit_cast<uint32_t>(-largest / 8);
+    uint32_t half = bits & 0xffff, upper = bits >> 16;
+    if (half > 0x8000 || (half == 0x8000 && upper % 2 == 1))
+      ++upper;
+    auto scale = llvm::bit_cast<float>(upper << 16);
+    for (int64_t i = first; i < first + group; ++i) {
+      float code = scale == 0 ? 0 : std::nearbyint(weight.data[i] / scale);
+      result.data[i] = scale * std::min(std::max(code, -8.0f), 7.0f);
+    }
   }
   return result;
 }

@@ -101,6 +101,8 @@ private:
   std::string getOutputPath();
   std::string getArch();
   std::string getActivations();
+  std::string getVerifyHead();
+  std::string getDraftHead();
   /// The flags that shape what is imported, as one would type them.
   std::string getImportFlags();
 
@@ -140,6 +142,16 @@ LogicalResult Driver::checkTarget() {
     return diagnostics.report(createStringError(
         "--activations " + activations +
         ": expected bf16, there are no other kernels for " + arch));
+  if (!forGpu && getDraftHead() == "int4")
+    return diagnostics.report(createStringError(
+        "--draft-head int4: expected bf16 or int8, there is no other kernel "
+        "for " +
+        arch));
+  if (options.draftVocabulary && getDraftHead() != "int4")
+    return diagnostics.report(createStringError(
+        "--draft-vocab: expected --draft-head int4, which has a head of its "
+        "own, got " +
+        getDraftHead()));
   if (options.emit == (forGpu ? Stage::Cpu : Stage::Cuda))
     return diagnostics.report(createStringError(
         Twine("--emit ") + (forGpu ? "cpu" : "cuda") + ": expected " +
@@ -500,6 +512,18 @@ std::string Driver::getActivations() {
   return "f32";
 }
 
+std::string Driver::getVerifyHead() {
+  if (!options.verifyHead.empty())
+    return options.verifyHead;
+  return plan::isGpu(getArch()) ? "int8" : "bf16";
+}
+
+std::string Driver::getDraftHead() {
+  if (!options.draftHead.empty())
+    return options.draftHead;
+  return plan::isGpu(getArch()) ? "int4" : "bf16";
+}
+
 LogicalResult Driver::writeArtifact() {
   contents.plan = *module;
   contents.activations = getActivations();
@@ -551,9 +575,14 @@ LogicalResult Driver::run() {
 
   // What `--activations` calls int8 is a type.
   std::string activations = getActivations();
-  PipelineOptions pipeline = {getArch(),
-                              activations == "int8" ? "i8" : activations,
-                              options.disabledPasses};
+  PipelineOptions pipeline;
+  pipeline.arch = getArch();
+  pipeline.arithmetic = activations == "int8" ? "i8" : activations;
+  pipeline.searchesTarget = getVerifyHead() == "int8";
+  pipeline.searchesDraft = getDraftHead() == "int8";
+  pipeline.roundsDraft = getDraftHead() == "int4";
+  pipeline.draftVocabulary = options.draftVocabulary.value_or(0);
+  pipeline.disabledPasses = options.disabledPasses;
   struct Phase {
     Stage stage;
     StringRef name;

@@ -29,6 +29,14 @@ struct Options {
   std::string arch;
   /// Empty: f32 on a processor, bf16 on a GPU.
   std::string activations;
+  /// How heads read their weight: bf16, int8. Empty: int8 on a GPU, bf16 on a
+  /// processor. The tokens are the same.
+  std::string verifyHead;
+  /// The same for the drafter; or int4, for which drafts may be others. Empty:
+  /// int4 on a GPU, bf16 on a processor.
+  std::string draftHead;
+  /// Of the first tokens those that are drafted, with int4.
+  std::optional<int64_t> draftVocabulary;
   /// As in models/Importer.h; for checkpoints only.
   std::optional<int64_t> block;
   std::optional<int64_t> draftWindow;

@@ -79,7 +79,21 @@ int main(int argc, char **argv) {
                  "What linear layers multiply (default: bf16 on a GPU and on a "
                  "processor with tile registers for it, amx-bf16, else f32)")
       ->check(CLI::IsMember({"f32", "bf16", "int8"}));
+  app.add_option("--verify-head", options.verifyHead,
+                 "How the head of the target is read, in codes of 8 bits with "
+                 "the few rows that decide in bf16, or whole; the tokens are "
+                 "the same (default: int8 on a GPU, bf16 on a processor)")
+      ->check(CLI::IsMember({"bf16", "int8"}));
+  app.add_option("--draft-head", options.draftHead,
+                 "The same for the drafter; or rounded to 4 bits, which makes "
+                 "other drafts but no other text (default: int4 on a GPU, bf16 "
+                 "on a processor)")
+      ->check(CLI::IsMember({"bf16", "int8", "int4"}));
   const CLI::Range sizes(int64_t(1), int64_t(1) << 30);
+  app.add_option("--draft-vocab", options.draftVocabulary,
+                 "With --draft-head int4: draft only the first tokens of the "
+                 "vocabulary, so many of them")
+      ->check(sizes);
   app.add_option("--block", options.block,
                  "Tokens of a verified block (default: the drafter's)")
       ->check(sizes);

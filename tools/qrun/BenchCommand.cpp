@@ -1,6 +1,7 @@
 //===- BenchCommand.cpp - qrun bench --------------------------------------===//
 
 #include "tools/qrun/Commands.h"
+#include "tools/qrun/HeadCountsJson.h"
 
 #include "runtime/Bench.h"
 
@@ -86,6 +87,8 @@ static nlohmann::ordered_json toJson(const BenchSide &side, double bandwidth) {
       {"drafted_share", side.draftedShare},
       {"gb_per_s", side.bytesPerSecond() / 1e9},
       {"bandwidth_share", side.bytesPerSecond() / bandwidth}};
+  if (side.heads)
+    object["head"] = toJson(*side.heads);
   for (const KernelTime &time : side.kernels)
     object["kernels"].push_back({{"program", time.program},
                                  {"family", time.family},
@@ -119,6 +122,12 @@ static void printSide(const char *name, const BenchSide &side,
   for (const auto &[program, seconds] : side.programSeconds)
     std::printf(" %s %.2f ms", program.c_str(), seconds * 1e3);
   std::printf("\n");
+  if (side.heads)
+    std::printf("  %-12s head: %u searches of %.1f rows, %.2f tiles a row "
+                "computed, %u full passes\n",
+                "", side.heads->searches,
+                double(side.heads->rows) / std::max(side.heads->searches, 1u),
+                side.heads->tilesPerRow(), side.heads->fullPasses);
   for (const KernelTime &time : side.kernels) {
     double rate = double(time.weightBytes) / time.seconds;
     std::printf("    %-12s %4u %-22s %9.1f us", time.program.c_str(),

@@ -1,6 +1,7 @@
 //===- GenerateCommand.cpp - qrun without a command: write text -----------===//
 
 #include "tools/qrun/Commands.h"
+#include "tools/qrun/HeadCountsJson.h"
 
 #include "runtime/Speculator.h"
 #include "runtime/WeightTraffic.h"
@@ -28,7 +29,8 @@ public:
 static void printJson(const Generation &generation,
                       const GenerateOptions &options,
                       const AnswerPrinter *printer, bool isChat,
-                      size_t promptTokens, double loadSeconds) {
+                      size_t promptTokens, double loadSeconds,
+                      const std::optional<HeadCounts> &heads) {
   nlohmann::ordered_json object;
   object["ids"] = generation.ids;
   object["text"] = printer ? printer->text() : "";
@@ -45,6 +47,8 @@ static void printJson(const Generation &generation,
   if (!generation.roundRows.empty())
     object["round_rows"] = generation.roundRows;
   object["mean_accept_length"] = generation.meanAcceptLength();
+  if (heads)
+    object["head"] = toJson(*heads);
   object["timing"] = {{"load_s", loadSeconds},
                       {"prefill_s", generation.prefillSeconds},
                       {"decode_s", generation.decodeSeconds},
@@ -145,10 +149,13 @@ StatusOr<int> generate(const GenerateFlags &flags) {
   if (error != 0)
     return systemError("stdout: cannot write", error);
 
-  if (flags.json)
+  if (flags.json) {
+    // All that was counted since the load is this text.
+    TANDEM_ASSIGN_OR_RETURN(std::optional<HeadCounts> heads,
+                            readHeadCounts(session.artifact, session.device()));
     printJson(*generation, options, printer ? &*printer : nullptr, flags.isChat,
-              prompt.size(), session.loadSeconds);
-  else if (isatty(STDERR_FILENO))
+              prompt.size(), session.loadSeconds, heads);
+  } else if (isatty(STDERR_FILENO))
     printSummary(*generation, session);
   return 0;
 }

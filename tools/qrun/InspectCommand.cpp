@@ -98,6 +98,27 @@ Json programsOf(const Artifact &artifact) {
   return programs;
 }
 
+/// How the programs of the loop read their heads, as qcompile's flags call it.
+Json headsOf(const Artifact &artifact) {
+  const artifact::Artifact &root = artifact.root();
+  auto headOf = [&](int32_t program) -> std::string {
+    for (const artifact::Launch *launch :
+         *root.programs()->Get(uint32_t(program))->launches()) {
+      std::string family =
+          root.kernels()->Get(launch->kernel())->family()->str();
+      if (family == "head_search")
+        return "int8";
+      if (family == "head_draft")
+        return "int4";
+    }
+    return "bf16";
+  };
+  Json heads = {{"verify", headOf(root.loop()->step())}};
+  if (root.loop()->draft() >= 0)
+    heads["draft"] = headOf(root.loop()->draft());
+  return heads;
+}
+
 Json portsOf(const Artifact &artifact) {
   Json ports = Json::array();
   for (const artifact::Port *port : *artifact.root().ports())
@@ -194,6 +215,8 @@ Json describe(const Artifact &artifact) {
   if (root.loop())
     object["loop"] = loopOf(*root.loop());
   if (root.loop())
+    object["heads"] = headsOf(artifact);
+  if (root.loop())
     object["chat"] = chatOf(root);
   if (root.generation())
     object["generation"] = samplingOf(*root.generation());
@@ -282,6 +305,12 @@ void printText(const Json &object) {
                           ", vocabulary " + loop["vocabulary"].dump() +
                           ", stop tokens [" + join(loop["stop_tokens"], " ") +
                           "]");
+  }
+  if (object.contains("heads")) {
+    std::string line;
+    for (const auto &[name, how] : object["heads"].items())
+      line += (line.empty() ? "" : ", ") + name + " " + how.get<std::string>();
+    printLine("heads", line);
   }
   if (object.contains("chat")) {
     const Json &chat = object["chat"];

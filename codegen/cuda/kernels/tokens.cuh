@@ -4,6 +4,9 @@
 //                  largest number of a row stands first
 //   argmax_parts   logits f32, tokens i32 [rows, parts] -> tokens [rows]: the
 //                  token of the largest logit of a row, the first of equal ones
+//   settled_argmax the same; settled i32 [rows, parts] and what else is to be
+//                  counted is added to counts i32 [4]: launches, rows, tiles,
+//                  launches that computed all tiles
 //   mask_block     anchor -> [anchor, mask, mask, ..]
 //   unmask         block [size], logits f32 [size - 1, columns] -> block with
 //                  the `fill` surest of its masked slots filled
@@ -16,7 +19,7 @@
 //
 // Floor: the logits, once (unmask: twice, the second time from the cache).
 //
-// Grid: argmax and argmax_parts a block a row, unmask a block a slot, the
+// Grid: argmax, argmax_parts and settled_argmax a block a row, unmask a block a slot, the
 // others one block. Called by the families of these names.
 //
 //===----------------------------------------------------------------------===//
@@ -94,6 +97,31 @@ __device__ void argmaxParts(const f32 *logits, const i32 *tokens, i32 *result,
   Largest best = findLargest<C::parts, C::threads>(logits + first);
   if (threadIdx.x == 0)
     result[row] = tokens[first + best.column];
+}
+
+template <typename C>
+__device__ void settledArgmax(const f32 *logits, const i32 *tokens,
+                              const i32 *settled, i32 *result, i32 *counts,
+                              const i32 *live, i32 rows) {
+  argmaxParts<C>(logits, tokens, result, live, rows);
+  i32 allLive = liveRows(live, rows);
+  if (blockIdx.x != 0 || allLive == 0)
+    return;
+  i32 sum = 0;
+  for (i32 place = threadIdx.x; place < allLive * C::parts; place += C::threads)
+    sum += settled[place];
+  __shared__ i32 all;
+  if (threadIdx.x == 0)
+    all = 0;
+  __syncthreads();
+  atomicAdd(&all, sum);
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    counts[0] += 1;
+    counts[1] += allLive;
+    counts[2] += all;
+    counts[3] += all >= C::tiles;
+  }
 }
 
 template <typename C> __device__ void maskBlock(const i32 *anchor, i32 *block) {

@@ -70,6 +70,7 @@ mlir::OwningOpRef<mlir::ModuleOp> makePlan(mlir::MLIRContext &context,
   auto module = llvm::cantFail(models::importPair(context, options));
   PipelineOptions pipeline;
   pipeline.arch = arch;
+  pipeline.searchesTarget = pipeline.roundsDraft = true;
   mlir::PassManager manager(&context);
   buildImportPipeline(manager);
   buildFusionPipeline(manager, pipeline);

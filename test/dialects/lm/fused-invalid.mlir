@@ -228,6 +228,15 @@ func.func @attention_inputs_result_count(%q: tensor<4x16xf32>, %k: tensor<4x8xf3
 
 // -----
 
+// Violates (C3).
+func.func @head_argmax_search_f32(%x: tensor<4x64xf32>, %w: tensor<8x64xf32>) {
+  // expected-error @below {{expects a bf16 weight to search in or to round, but got 'tensor<8x64xf32>'}}
+  %t = lm.head_argmax %x, %w {search} : tensor<4x64xf32>, tensor<8x64xf32> -> tensor<4xi32>
+  return
+}
+
+// -----
+
 func.func @attention_inputs_key_columns(%q: tensor<4x16xf32>, %k: tensor<4x16xf32>, %v: tensor<4x8xf32>, %w: tensor<8xf32>, %c: !lm.kv_cache<16x1x8xf32>, %s: tensor<1xi32>) {
   // expected-error @below {{expects keys and values of 8 columns of}}
   %r:1 = lm.attention_inputs keys(%k : tensor<4x16xf32>) values(%v : tensor<4x8xf32>)
@@ -239,12 +248,30 @@ func.func @attention_inputs_key_columns(%q: tensor<4x16xf32>, %k: tensor<4x16xf3
 
 // -----
 
+// Violates (C3).
+func.func @head_argmax_both(%x: tensor<4x64xf32>, %w: tensor<8x64xbf16>) {
+  // expected-error @below {{expects either a search or a rounding}}
+  %t = lm.head_argmax %x, %w {search, rounding = #lm.grouped<bits = 4, group = 64>} : tensor<4x64xf32>, tensor<8x64xbf16> -> tensor<4xi32>
+  return
+}
+
+// -----
+
 func.func @attention_inputs_no_rotated_query(%q: tensor<4x16xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>, %w: tensor<8xf32>, %c: !lm.kv_cache<16x1x8xf32>, %s: tensor<1xi32>) {
   // expected-error @below {{expects a query and its results together}}
   %r:1 = lm.attention_inputs query(%q, %w : tensor<4x16xf32>, tensor<8xf32>) keys(%k : tensor<4x8xf32>) values(%v : tensor<4x8xf32>)
       norms(%w : tensor<8xf32>) caches(%c : !lm.kv_cache<16x1x8xf32>) at %s
       {norm = #lm.norm<eps = 1.0e-6 : f32, offset = 0.0 : f32>, dims = 4 : i64, theta = 1.0e4 : f64}
       -> (!lm.kv_cache<16x1x8xf32>)
+  return
+}
+
+// -----
+
+// Violates (C4).
+func.func @head_argmax_group(%x: tensor<4x64xf32>, %w: tensor<8x64xbf16>) {
+  // expected-error @below {{expects a rounding to 4 bits in groups of a multiple of 64 that divide 64 columns, but got #lm.grouped<bits = 4, group = 32>}}
+  %t = lm.head_argmax %x, %w {rounding = #lm.grouped<bits = 4, group = 32>} : tensor<4x64xf32>, tensor<8x64xbf16> -> tensor<4xi32>
   return
 }
 
@@ -300,5 +327,14 @@ func.func @attention_inputs_dims(%q: tensor<4x16xf32>, %k: tensor<4x8xf32>, %v: 
       norms(%w : tensor<8xf32>) caches(%c : !lm.kv_cache<16x1x8xf32>) at %s
       {norm = #lm.norm<eps = 1.0e-6 : f32, offset = 0.0 : f32>, dims = 10 : i64, theta = 1.0e4 : f64}
       -> (!lm.kv_cache<16x1x8xf32>)
+  return
+}
+
+// -----
+
+// Violates (C5).
+func.func @head_argmax_vocabulary(%x: tensor<4x64xf32>, %w: tensor<8x64xbf16>) {
+  // expected-error @below {{expects a rounding and a vocabulary of up to 8 tokens, but got 9}}
+  %t = lm.head_argmax %x, %w {rounding = #lm.grouped<bits = 4, group = 64>, vocabulary = 9 : i64} : tensor<4x64xf32>, tensor<8x64xbf16> -> tensor<4xi32>
   return
 }

@@ -459,6 +459,24 @@ plan.program @launch_variadic() -> () {
 
 // -----
 
+// @rounded_rows_group
+// expected-error @below {{expects groups of a multiple of 64 that divide 128 columns, but got 96}}
+%w = plan.weight "w" from "target" ["t"] packing(#plan.rounded_rows<outputs = 8, columns = 128, group = 96>) : memref<64xi8>
+
+// -----
+
+// @search_codes_columns: sums would not be exact
+// expected-error @below {{expects up to 32768 columns, but got 32769}}
+%w = plan.weight "w" from "target" ["t"] packing(#plan.search_codes<outputs = 8, columns = 32769>) : memref<64xi8>
+
+// -----
+
+// @search_errors_sizes
+// expected-error @below {{expects sizes between 1 and 2^24, but got 0}}
+%w = plan.weight "w" from "target" ["t"] packing(#plan.search_errors<outputs = 0, columns = 8>) : memref<64xi8>
+
+// -----
+
 //===----------------------------------------------------------------------===//
 // PlanOps.cpp: the loop
 //===----------------------------------------------------------------------===//
