@@ -100,7 +100,12 @@ static Expected<PairSizes> chooseSizes(const ImportOptions &options,
           ", too large for a key/value cache of " + Twine(model->kvHeads) +
           " heads of " + Twine(model->headDim) + " (" + model->path + ")");
 
-  sizes.chunk = options.chunk;
+  // Chunks of a GPU are whole tiles of rows.
+  constexpr int64_t processorChunk = 64, gpuChunk = 2048;
+  sizes.chunk = options.chunk.value_or(
+      options.bf16Activations
+          ? std::min<int64_t>(gpuChunk, alignTo(sizes.maxContext, 64))
+          : processorChunk);
   sizes.scoreChunk = options.scoreChunk;
   sizes.denoiseSteps = options.denoiseSteps;
   if (Error error = checkRange("chunk", sizes.chunk, 1, kMaxRows))

@@ -35,8 +35,9 @@ struct ImportOptions {
   std::optional<int64_t> maxContext;
   /// Passes of the drafter per block.
   int64_t denoiseSteps = 1;
-  /// Rows of a prefill.
-  int64_t chunk = 64;
+  /// Rows of a prefill. By default 64, and 2048 with bf16Activations: a GPU
+  /// reads weights once a chunk. No more than the longest text has.
+  std::optional<int64_t> chunk;
   /// Compile from config.json alone: the weights are made from this seed when
   /// the artefact is opened. Safetensors files are not looked at.
   std::optional<uint64_t> syntheticSeed;

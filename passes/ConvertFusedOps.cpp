@@ -9,6 +9,33 @@ using namespace mlir;
 using namespace tandem;
 using plan::KernelFamily;
 
+/// Emits the norm of the input of `op` as a launch of its own, unless another
+/// layer has, and returns the memory of the rows that it makes.
+static FailureOr<Value> emitNorm(FunctionConverter &c, lm::FusedLinearOp op) {
+  Value input = op.getInput();
+  Value &rows = c.normalized[{input, op.getNormWeight(), *op.getNorm()}];
+  if (rows)
+    return rows;
+  int64_t columns = columnsOf(input);
+  FailureOr<Value> packed = c.weight(
+      op, op.getNormWeight(), plan::VectorAttr::get(op.getContext(), columns));
+  if (failed(packed))
+    return failure();
+  Launch launch{plan::KernelFamily::rms_norm,
+                {c.number("columns", columns), c.number("dim", columns),
+                 c.real("eps", op.getNorm()->getEps().getValue()),
+                 c.real("offset", op.getNorm()->getOffset().getValue())}};
+  launch.inputs = {c.memory(input), *packed};
+  rows = c.createBuffer(op.getLoc(), tensorType(input).getShape(),
+                        tensorType(input).getElementType());
+  launch.outputs = {rows};
+  launch.rows = rowsOf(input);
+  launch.count = c.count(input);
+  launch.perRow = true;
+  c.emit(op, std::move(launch));
+  return rows;
+}
+
 static LogicalResult convertFusedLinear(FunctionConverter &c,
                                         lm::FusedLinearOp op) {
   int64_t columns = columnsOf(op.getInput());
@@ -16,6 +43,15 @@ static LogicalResult convertFusedLinear(FunctionConverter &c,
   Launch launch{quantization ? KernelFamily::fused_quant_linear
                              : KernelFamily::fused_linear};
   launch.inputs = {c.memory(op.getInput())};
+  bool hasNorm = bool(op.getNormWeight());
+  if (hasNorm && c.plan.forGpu &&
+      rowsOf(op.getInput()) >= plan::kSeparateNormRows) {
+    FailureOr<Value> rows = emitNorm(c, op);
+    if (failed(rows))
+      return failure();
+    launch.inputs = {*rows};
+    hasNorm = false;
+  }
 
   SmallVector<int64_t> widths;
   for (auto [index, tensor] : llvm::enumerate(op.getWeights())) {
@@ -33,9 +69,10 @@ static LogicalResult convertFusedLinear(FunctionConverter &c,
                      llvm::divideCeil(outputs, plan::kTile);
   }
   APFloat eps(0.0f), offset(0.0f);
-  if (Value tensor = op.getNormWeight()) {
+  if (hasNorm) {
     FailureOr<Value> packed =
-        c.weight(op, tensor, plan::VectorAttr::get(op.getContext(), columns));
+        c.weight(op, op.getNormWeight(),
+                 plan::VectorAttr::get(op.getContext(), columns));
     if (failed(packed))
       return failure();
     launch.inputs.push_back(*packed);
@@ -48,7 +85,7 @@ static LogicalResult convertFusedLinear(FunctionConverter &c,
   launch.parameters = {
       c.number("columns", columns),
       c.builder.getNamedAttr("widths", c.builder.getDenseI64ArrayAttr(widths)),
-      c.number("norm", op.getNormWeight() ? 1 : 0),
+      c.number("norm", hasNorm),
       c.real("eps", eps),
       c.real("offset", offset),
       c.number("residual", op.getResidual() ? 1 : 0),

@@ -93,6 +93,11 @@ public:
   PlanBuilder &plan;
   const int64_t positions;
   mlir::OpBuilder builder;
+  /// Memory of rows that layers share, normalized: by the rows, the
+  /// weight and the norm.
+  llvm::DenseMap<std::tuple<mlir::Value, mlir::Value, mlir::Attribute>,
+                 mlir::Value>
+      normalized;
 
 private:
   mlir::LogicalResult

@@ -217,7 +217,8 @@ Operand ContractBuilder::deltaCache() {
 LogicalResult ContractBuilder::checkRelations() {
   if (parameter("row_tile") &&
       !llvm::is_contained(plan::kRowTiles, number("row_tile")))
-    return kernel.emitOpError("expects a row_tile of 16, 32 or 64, but got ")
+    return kernel.emitOpError(
+               "expects a row_tile of 16, 32, 64 or 128, but got ")
            << number("row_tile");
   switch (kernel.getFamily()) {
   case KernelFamily::rms_norm:

@@ -2,6 +2,7 @@
 
 #include "runtime/Bench.h"
 
+#include "runtime/LoopDriver.h"
 #include "runtime/Speculator.h"
 #include "runtime/WeightTraffic.h"
 
@@ -80,6 +81,8 @@ public:
       TANDEM_ASSIGN_OR_RETURN(result.speculative, summarize(true, speculative));
     }
     TANDEM_ASSIGN_OR_RETURN(result.plain, summarize(false, plain));
+    if (options.kernels)
+      TANDEM_RETURN_IF_ERROR(addPrefillKernels(result.prefillKernels));
     result.sameIds = !hasDrafter || options.forcedAcceptLength ||
                      speculative.last.ids == plain.last.ids;
     return result;
@@ -166,6 +169,20 @@ private:
       for (int32_t program : programs)
         TANDEM_RETURN_IF_ERROR(addKernels(uint32_t(program), side.kernels));
     return side;
+  }
+
+  /// Measures the launches that read the last chunk of the prompt, where it
+  /// stands.
+  Status addPrefillKernels(std::vector<KernelTime> &kernels) {
+    LoopDriver driver(artifact, device);
+    const artifact::Loop &loop = driver.loop();
+    auto last = uint32_t((prompt.size() - 1) / loop.chunk() * loop.chunk());
+    TANDEM_RETURN_IF_ERROR(driver.writeCount(driver.ports().accepted, 0));
+    TANDEM_RETURN_IF_ERROR(driver.writeCount(driver.ports().start, last));
+    TANDEM_RETURN_IF_ERROR(addKernels(uint32_t(loop.prefill()), kernels));
+    if (!driver.hasDrafter())
+      return Status();
+    return addKernels(uint32_t(loop.context()), kernels);
   }
 
   /// Measures the launches of \p program behind the text that was written last.

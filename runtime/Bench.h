@@ -73,6 +73,9 @@ struct BenchResult {
   uint32_t newTokens = 0;
   /// To the first token; the drafter, if there is one, reads the prompt too.
   double prefillSeconds = 0;
+  /// Of the programs that read the last chunk of the prompt, the longest first.
+  /// Empty unless it was wanted.
+  std::vector<KernelTime> prefillKernels;
   /// None without a drafter.
   std::optional<BenchSide> speculative;
   BenchSide plain;

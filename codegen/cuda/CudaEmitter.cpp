@@ -79,10 +79,9 @@ StringRef getHeader(KernelFamily family) {
     return "attention.cuh";
   case KernelFamily::short_conv:
     return "short_conv.cuh";
-  case KernelFamily::gated_delta:
-    return "delta_verify.cuh";
   case KernelFamily::delta_gate:
   case KernelFamily::delta_save:
+  case KernelFamily::gated_delta:
     return "gated_delta.cuh";
   case KernelFamily::delta_inputs:
     return "delta_inputs.cuh";
@@ -98,6 +97,14 @@ StringRef getHeader(KernelFamily family) {
   case KernelFamily::last_position:
     return "tokens.cuh";
   }
+}
+
+/// The same for families with more than one template.
+SmallVector<StringRef> getHeaders(KernelFamily family) {
+  // Of a prefill, and of a verified block; both know the plain form.
+  if (family == KernelFamily::gated_delta)
+    return {"delta_chunk.cuh", "delta_verify.cuh"};
+  return {getHeader(family)};
 }
 
 } // namespace
@@ -413,6 +420,8 @@ void KernelEmitter::emitDelta() {
   real("scaleBy", spec.getFloat("scale_by"));
   kernel.block = 256;
   kernel.grid.x = {get("heads")};
+  if (hasChunks())
+    return emitDeltaChunks();
   kernel.grid.y = {
       static_cast<int64_t>(divideCeil(get("value_dim"), kernel.block / 8))};
   operands({"const " + type + " *query", key, value, "const f32 *decay",
@@ -456,6 +465,44 @@ void KernelEmitter::emitDeltaVerify(bool isNormed) {
            (isNormed ? "gate, weight" : "nullptr, nullptr") +
            ", output, cache, live, rows, scratch",
        activationType());
+}
+
+/// Whether delta_chunk.cuh has the kernel: rows of a prefill, in bf16, and dims
+/// that tensor cores multiply.
+bool KernelEmitter::hasChunks() const {
+  constexpr int64_t fewestRows = 65, mostKeys = 128, step = 16;
+  return maxRows >= fewestRows && get("commit") != 0 &&
+         activations() == FloatKind::BF16 && get("key_dim") % step == 0 &&
+         get("key_dim") <= mostKeys && get("value_dim") % step == 0;
+}
+
+void KernelEmitter::emitDeltaChunks() {
+  constexpr int64_t rows = 32, stages = 3;
+  int64_t keyDim = get("key_dim");
+  // Few values of many blocks, as long as all blocks run at once.
+  int64_t values = 32;
+  auto blocks = [&] {
+    return get("heads") *
+           static_cast<int64_t>(divideCeil(get("value_dim"), values));
+  };
+  if (blocks() > target.processors)
+    values = 64;
+  numbers({{"chunkValues", values}});
+  kernel.grid.y = {static_cast<int64_t>(divideCeil(get("value_dim"), values))};
+  // As delta_chunk.cuh draws it: three matrices of 16 x 16 and one of 32 x 32
+  // in two parts, three vectors; two diagonal blocks in f32.
+  int64_t stage = rows * (2 * (keyDim + 8) + values + 8) * 2;
+  int64_t made =
+      3 * 2 * 16 * (16 + 8) * 2 + 2 * rows * (rows + 8) * 2 + 3 * rows * 4;
+  kernel.shared = stages * stage + 2 * made + 2 * 16 * 20 * 4;
+  operands({"const bf16 *query", "const bf16 *key", "const bf16 *value",
+            "const f32 *decay", "const f32 *beta", "const i32 *accepted",
+            "bf16 *output", "u8 *cache"});
+  call("deltaChunks",
+       "query, key, value, decay, beta, accepted, output, cache, "
+       "live, rows");
+  assertions += "static_assert(DeltaChunks<" + getStruct() +
+                ">::sharedBytes == " + std::to_string(kernel.shared) + ");\n";
 }
 
 void KernelEmitter::emitDeltaInputs() {
@@ -686,11 +733,11 @@ tandem::codegen::emitCudaKernels(mlir::ModuleOp planModule,
     CudaSource &source = sources[op.getFamily()];
     if (source.text.empty()) {
       source.name = stringifyKernelFamily(op.getFamily()).str();
-      source.text =
-          ("// " + source.name + " for " + target.arch +
-           ": the choices; the template has the drawing.\n" + "#include \"" +
-           getHeader(op.getFamily()) + "\"\n\nusing namespace tandem;\n")
-              .str();
+      source.text = "// " + source.name + " for " + target.arch +
+                    ": the choices; the template has the drawing.\n";
+      for (StringRef header : getHeaders(op.getFamily()))
+        source.text += ("#include \"" + header + "\"\n").str();
+      source.text += "\nusing namespace tandem;\n";
     }
     int64_t rows = std::max<int64_t>(maxRows.lookup(op.getSymName()), 1);
     Expected<CudaKernel> kernel =

@@ -13,10 +13,11 @@ static constexpr int64_t getShared(int64_t kilobytes) {
   return (kilobytes - 1) * 1024;
 }
 
-static const CudaTarget targets[] = {{"sm_80", 108, getShared(163), false},
-                                     {"sm_86", 80, getShared(99), false},
-                                     {"sm_89", 142, getShared(99), false},
-                                     {"sm_90", 132, getShared(227), true}};
+static const CudaTarget targets[] = {
+    {"sm_80", 108, getShared(163), false},
+    {"sm_86", 80, getShared(99), false},
+    {"sm_89", 142, getShared(99), false},
+    {"sm_90", 132, getShared(227), true, "sm_90a"}};
 
 Expected<CudaTarget> tandem::codegen::getCudaTarget(StringRef arch) {
   for (const CudaTarget &target : targets)

@@ -54,6 +54,8 @@ private:
   void emitShortConv();
   void emitDelta();
   void emitDeltaVerify(bool isNormed);
+  bool hasChunks() const;
+  void emitDeltaChunks();
   void emitUnmask();
   void emitHeadSearch();
   void emitHeadSettle();
@@ -157,6 +159,8 @@ private:
   int64_t getFewRowsShared() const;
   void emitFewRows(const Units &units, int64_t tilesPerItem);
   void emitManyRows(const Units &units, int64_t tokens);
+  bool canBeWide(const Units &units) const;
+  void emitWideRows(const Units &units);
   /// Tiles of 16 outputs of all parts.
   int64_t getTiles() const;
   void perRow(int64_t perRow = 1, int64_t divisor = 1) {

@@ -1,8 +1,9 @@
 //===- LinearEmitter.cpp - Linear layers in CUDA --------------------------===//
 //
-// How a layer is cut: few_rows.cuh and many_rows.cuh draw it. How columns are
-// is part of the order of sums, so it follows from the shape of the weights (of
-// many_rows.cuh: and the architecture), never from the rows of a launch.
+// How a layer is cut: few_rows.cuh, many_rows.cuh and wide_rows.cuh draw it.
+// How columns are is part of the order of sums, so it follows from the shape of
+// the weights (of many_rows.cuh and wide_rows.cuh: and the architecture), never
+// from the rows of a launch; but of wide_rows.cuh from the live rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -282,6 +283,66 @@ void KernelEmitter::emitManyRows(const Units &units, int64_t tokens) {
 }
 
 //===----------------------------------------------------------------------===//
+// Hundreds of rows
+//===----------------------------------------------------------------------===//
+
+/// Tokens and columns of a stage of wide_rows.cuh.
+static constexpr int64_t kWideRows = 128, kWideColumns = 64;
+
+/// Whether wide_rows.cuh has the layer: columns in pieces of 16 bytes and in
+/// order, weights whose stages are 4 steps.
+bool KernelEmitter::canBeWide(const Units &units) const {
+  if (get("columns") % 8 != 0)
+    return false;
+  if (spec.has("bits"))
+    return units.steps == 8 && get("group") % 16 == 0;
+  return spec.getKind("element") == FloatKind::BF16;
+}
+
+void KernelEmitter::emitWideRows(const Units &units) {
+  constexpr int64_t tiles = 8, threads = 128;
+  auto outputBlocks = static_cast<int64_t>(divideCeil(getTiles(), tiles));
+  auto tokenBlocks = static_cast<int64_t>(divideCeil(maxRows, kWideRows));
+  // Of codes scales as a whole and half of the words; of numbers what 64
+  // columns of 16 rows have.
+  int64_t tileBytes = kTileOutputs * kWideColumns * 2;
+  if (spec.has("bits")) {
+    int64_t wordBytes = kTileOutputs * kWideColumns * get("bits") / 8;
+    tileBytes = units.bytes - wordBytes;
+  }
+  constexpr int64_t alignment = 1024;
+  auto stageBytes = static_cast<int64_t>(
+      alignTo(tiles * tileBytes + kWideRows * kWideColumns * 2, alignment));
+  // Two blocks on a multiprocessor, where two stages of each fit.
+  constexpr int64_t fewest = 2, most = 4;
+  int64_t shared = target.sharedLimit / 2;
+  if (shared < fewest * stageBytes)
+    shared = target.sharedLimit;
+  int64_t stages = std::clamp<int64_t>(shared / stageBytes, fewest, most);
+  // A slice of few stages costs more than it brings.
+  constexpr int64_t fewestOfSlice = 4;
+  auto count = static_cast<int64_t>(divideCeil(get("columns"), kWideColumns));
+  int64_t mostSlices = std::clamp<int64_t>(count / fewestOfSlice, 1, 16);
+  int64_t slots = 2 * target.processors;
+  int64_t ticketBytes = 0;
+  if (mostSlices > 1 && slots / outputBlocks > 1) {
+    ticketBytes = getTicketBytes(slots);
+    kernel.scratch = ticketBytes + slots * kWideRows * tiles * kTileOutputs * 4;
+  }
+  numbers({{"tokens", kWideRows}, {"stages", stages}});
+  numbers({{"slots", slots}, {"mostSlices", mostSlices}});
+  numbers({{"ticketBytes", ticketBytes}});
+  kernel.usesWarpgroups = true;
+  kernel.block = threads;
+  kernel.shared = stages * stageBytes;
+  kernel.grid.x = {std::max(outputBlocks * tokenBlocks, slots)};
+  assertions += "static_assert(WideRows<" + getStruct() + ", " +
+                (spec.has("bits") ? "CodeStage<" : "DenseStage<") +
+                getStruct() +
+                ">>::sharedBytes == " + std::to_string(kernel.shared) + ");\n";
+}
+
+//===----------------------------------------------------------------------===//
 // All of them
 //===----------------------------------------------------------------------===//
 
@@ -341,11 +402,15 @@ void KernelEmitter::emitLayer() {
 
   Units units = emitWeight();
   int64_t tokens = given.contains("row_tile") ? get("row_tile") : kFewRows;
-  // The addresses of so many results take registers that a wide tile has not.
-  constexpr int64_t mostWideParts = 8, narrowTokens = 32;
-  if (parts > mostWideParts)
-    tokens = std::min(tokens, narrowTokens);
-  if (tokens <= kFewRows || isHead) {
+  // Norms of so many rows have a kernel of their own.
+  bool isWide = tokens == kWideRows && !isHead && !hasNorm && canBeWide(units);
+  // The addresses of so many results take registers that a large tile has not.
+  constexpr int64_t mostLargeParts = 8, fewerTokens = 32, largest = 64;
+  if (!isWide)
+    tokens = std::min(tokens, parts > mostLargeParts ? fewerTokens : largest);
+  if (isWide) {
+    emitWideRows(units);
+  } else if (tokens <= kFewRows || isHead) {
     // Tiles that must stay together; the sinks of few_rows.cuh and head.cuh.
     emitFewRows(units, isHead ? 8 : isGated ? 2 : 1);
   } else {

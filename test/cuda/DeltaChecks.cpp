@@ -236,6 +236,10 @@ void addGatedDelta(Suite &suite, const Sizes &sizes) {
                    "{activations = bf16, " +
                        number("columns", sizes.heads * sizes.valueDim) + ", " +
                        number("dim", sizes.valueDim) + ", eps = 1.0e-6 : f32}");
+  // Launches of so many rows are in chunks, where the dims allow it.
+  constexpr int prefillRows = 200;
+  std::string prefill =
+      suite.kernel(nextName(suite), "gated_delta", parameters(1), prefillRows);
   suite.check([=](Run &run) {
     std::string size = "gated_delta " + std::to_string(sizes.heads) + "/" +
                        std::to_string(sizes.keyHeads) + " " +
@@ -353,6 +357,29 @@ void addGatedDelta(Suite &suite, const Sizes &sizes) {
       if (!round.commits)
         rule = kept;
       before = rows;
+    }
+    // A prefill that goes on from pending rows; and what a launch of fewer rows
+    // makes of its state.
+    int accepted = 9;
+    for (int row = 0; row < accepted; ++row)
+      rule.step(before, row, nullptr);
+    for (int live : {150, 1, 64, 200, 33}) {
+      Rows rows(sizes, prefillRows, seed);
+      seed += 5;
+      std::vector<double> expected(live * valueColumns);
+      for (int row = 0; row < live; ++row)
+        rule.step(rows, row, expected.data() + row * valueColumns);
+      std::vector<Bf16> got =
+          call(prefill, rows, 0, prefillRows, live, accepted, cache, false);
+      run.compare(size + " prefill, " + std::to_string(live) + " rows, " +
+                      std::to_string(accepted) + " kept",
+                  expected, toFloats(got), 4e-3);
+      std::vector<float> state(rule.state.size());
+      std::vector<uint8_t> bytes = cache.values();
+      std::memcpy(state.data(), bytes.data(), state.size() * sizeof(float));
+      run.compare(size + " prefill, " + std::to_string(live) + " rows, state",
+                  rule.state, state, 1e-4);
+      accepted = 0;
     }
   });
 }

@@ -20,6 +20,8 @@ std::string nextName(const Suite &suite) {
 }
 
 constexpr float kEps = 1e-6f, kOffset = 1.0f;
+/// Of the largest launch.
+constexpr int kRows = 150;
 
 //===----------------------------------------------------------------------===//
 // fused_linear, fused_quant_linear
@@ -58,7 +60,7 @@ struct Fused {
 
 /// Kernels of a fused layer and of what it stands for.
 struct FusedKernels {
-  std::string few, many, norm, silu, mul, add;
+  std::string few, many, wide, norm, silu, mul, add;
   std::vector<std::string> parts;
 };
 
@@ -77,6 +79,10 @@ FusedKernels addKernels(Suite &suite, const Fused &fused) {
                              parameters + number("row_tile", 16) + "}", 16);
   kernels.many = suite.kernel(nextName(suite), family,
                               parameters + number("row_tile", 64) + "}", 64);
+  if (!fused.norm)
+    kernels.wide =
+        suite.kernel(nextName(suite), family,
+                     parameters + number("row_tile", 128) + "}", kRows);
   for (int64_t width : fused.widths)
     kernels.parts.push_back(
         suite.kernel(nextName(suite), fused.bits ? "quant_linear" : "linear",
@@ -161,11 +167,12 @@ public:
     }
     compare(kernels.few, 16, 16);
     compare(kernels.many, 64, 50);
+    if (!fused.norm)
+      for (int live : {50, 129, kRows})
+        compare(kernels.wide, kRows, live);
   }
 
 private:
-  static constexpr int kRows = 64;
-
   std::vector<std::vector<T>> runFused(const std::string &kernel, int rows,
                                        int live) {
     std::vector<const Memory *> operands = {&input};
@@ -476,6 +483,10 @@ void tandem::gpucheck::addFusedChecks(Suite &suite) {
   addFused(suite, {{1024, 384}, 384, true, false, false, 4, 32});
   addFused(suite, {{1024, 1024}, 384, true, true, false, 4, 32});
   addFused(suite, {{384}, 1024, false, false, true, 4, 128});
+  addFused(suite, {{200, 200}, 320, false, true, true, 4, 64});
+  addFused(suite, {{100, 8, 33}, 480, false, false, false, 4, 32});
+  addFused(suite, {{72, 72}, 96, false, true, true});
+  addFused(suite, {{9216, 9216}, 2560, false, true, false, 4, 32});
   addFused(suite, {{100, 8, 33}, 480, true, false, false, 4, 48});
   addFused(suite, {{40, 40}, 96, true, true, true, 8, 16});
   addFused(suite, {{130}, 200, true, false, true, 4, 20});

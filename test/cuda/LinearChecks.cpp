@@ -13,7 +13,9 @@ struct Layer {
   std::string title;
   int64_t outputs, columns;
   bool resultF32;
-  std::string tile16, tile64;
+  std::string tile16, tile64, tile128;
+  /// Weights are codes, which a tile of 128 rounds to bf16 with their scales.
+  bool isQuantized;
 };
 
 template <typename T> float toFloat(T value) {
@@ -21,6 +23,61 @@ template <typename T> float toFloat(T value) {
     return fromBf16(value);
   else
     return value;
+}
+
+/// The tile of 128 rows: the ends of tiles, and columns in as many slices as
+/// live rows leave room for.
+template <typename T>
+void checkWideLayer(Run &run, const Layer &layer,
+                    const std::vector<uint8_t> &packed,
+                    const std::vector<float> &weight) {
+  constexpr int rows = 300;
+  bool isLarge = layer.outputs * layer.columns > int64_t(4) << 20;
+  std::vector<Bf16> x = randomBf16(rows * layer.columns, 12);
+  std::vector<double> expected =
+      multiply(x, weight, isLarge ? 129 : rows, layer.outputs, layer.columns);
+  Array<uint8_t> weightMemory(run, packed);
+  Array<Bf16> input(run, x);
+  Array<T> output(run, rows * layer.outputs);
+  double limit = layer.isQuantized ? sizeof(T) == 2 ? 6e-3 : 4e-3
+                 : sizeof(T) == 2  ? 4e-3
+                                   : 2e-5;
+  std::vector<T> last;
+  for (int live : {17, 63, 64, 65, 127, 128, 129, 200, 300}) {
+    if (isLarge && live > 129)
+      break;
+    output.poison();
+    Array<int32_t> count(run, std::vector<int32_t>{live});
+    run.launch(layer.tile128, {&input, &weightMemory, &output}, rows, &count);
+    std::string title =
+        layer.title + ", " + std::to_string(live) + " of 300 rows, tile 128";
+    std::vector<T> got = output.values();
+    int64_t numbers = live * layer.outputs;
+    run.untouched(title, got, numbers);
+    std::vector<float> values;
+    for (int64_t i = 0; i < numbers; ++i)
+      values.push_back(toFloat(got[i]));
+    run.compare(
+        title,
+        std::vector<double>(expected.begin(), expected.begin() + numbers),
+        values, limit);
+    got.resize(numbers);
+    // Rows behind a row change nothing while they fill no other tile.
+    if (live == 127 || live == 128 || live == 200)
+      run.same(title + " as fewer",
+               std::vector<T>(got.begin(), got.begin() + last.size()), last);
+    bool equal = true;
+    for (int i = 0; i < (live == 65 ? 20 : 0); ++i) {
+      output.poison();
+      run.launch(layer.tile128, {&input, &weightMemory, &output}, rows, &count);
+      equal &= std::memcmp(output.values().data(), got.data(),
+                           numbers * sizeof(T)) == 0;
+    }
+    if (live == 65)
+      run.report(title + ", 20 times", equal ? "same bits" : "DIFFERENT",
+                 equal);
+    last = std::move(got);
+  }
 }
 
 template <typename T>
@@ -80,6 +137,7 @@ void checkLayer(Run &run, const Layer &layer,
 
   // A row alone gives the bits it gives among others.
   if (!isLarge) {
+    checkWideLayer<T>(run, layer, packed, weight);
     int64_t row = 13;
     Array<Bf16> one(run,
                     std::vector<Bf16>(x.begin() + row * layer.columns,
@@ -120,9 +178,11 @@ Layer addKernels(Suite &suite, const std::string &family,
                     std::string(resultF32 ? "result = f32, " : "") +
                     parameters + ", " + number("outputs", outputs) + ", " +
                     number("columns", columns) + ", ";
-  Layer layer = {title, outputs, columns, resultF32, name, name + "t"};
+  Layer layer = {title, outputs,    columns,    resultF32,
+                 name,  name + "t", name + "w", family == "quant_linear"};
   suite.kernel(layer.tile16, family, all + number("row_tile", 16) + "}", 16);
   suite.kernel(layer.tile64, family, all + number("row_tile", 64) + "}", 64);
+  suite.kernel(layer.tile128, family, all + number("row_tile", 128) + "}", 300);
   return layer;
 }
 

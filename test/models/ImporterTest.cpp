@@ -407,6 +407,21 @@ TEST_F(ImporterTest, Sizes) {
   });
 }
 
+TEST_F(ImporterTest, ChunksOfGpusAreLarge) {
+  auto chunk = [&] {
+    OwningOpRef<ModuleOp> module = import();
+    return (*module->getOps<lm::SpeculateOp>().begin()).getChunk();
+  };
+  EXPECT_EQ(chunk(), 64u);
+  options.bf16Activations = true;
+  EXPECT_EQ(chunk(), 2048u);
+  // No more than a text can have, in whole tiles.
+  options.maxContext = 300;
+  EXPECT_EQ(chunk(), 320u);
+  options.chunk = 48;
+  EXPECT_EQ(chunk(), 48u);
+}
+
 TEST_F(ImporterTest, SizesOutOfRange) { // P3.08
   options.block = 17;
   EXPECT_EQ(message(), "block is 17, expected 1 to 16 (block_size in "
@@ -425,7 +440,7 @@ TEST_F(ImporterTest, SizesOutOfRange) { // P3.08
   options.maxContext.reset();
   options.chunk = 0;
   EXPECT_EQ(message(), "chunk is 0, expected 1 to 4096");
-  options.chunk = 64;
+  options.chunk.reset();
   options.drafterDir.clear();
   EXPECT_EQ(message(), "block is 2, expected 1 to 1: there is no drafter");
 }

@@ -4,7 +4,7 @@
 // RUN: qopt %s --plan-select-kernels --plan-assign-buffers --plan-verify \
 // RUN:   --split-input-file
 
-// REPORT: remark: plan-select-kernels: 4 kernels have a tile of rows
+// REPORT: remark: plan-select-kernels: 5 kernels have a tile of rows
 // REPORT: remark: plan-select-kernels: 0 kernels have a tile of rows
 
 // CHECK: module attributes {plan.arch = "sm_86"}
@@ -12,10 +12,12 @@ module attributes {plan.arch = "sm_86"} {
   %x1 = plan.port "x1" : memref<1x8xbf16>
   %x16 = plan.port "x16" : memref<16x8xbf16>
   %x17 = plan.port "x17" : memref<17x8xbf16>
+  %x64 = plan.port "x64" : memref<64x8xbf16>
   %x100 = plan.port "x100" : memref<100x8xbf16>
   %y1 = plan.port "y1" : memref<1x24xbf16>
   %y16 = plan.port "y16" : memref<16x24xbf16>
   %y17 = plan.port "y17" : memref<17x24xbf16>
+  %y64 = plan.port "y64" : memref<64x24xbf16>
   %y100 = plan.port "y100" : memref<100x24xbf16>
   %z16 = plan.port "z16" : memref<16x8xbf16>
   %w = plan.weight "w" from "target" ["w.weight"]
@@ -26,6 +28,7 @@ module attributes {plan.arch = "sm_86"} {
   // CHECK-DAG: plan.kernel @linear_r16 linear {{.*}}row_tile = 16 : i64}
   // CHECK-DAG: plan.kernel @linear_r32 linear {{.*}}row_tile = 32 : i64}
   // CHECK-DAG: plan.kernel @linear_r64_0 linear {{.*}}row_tile = 64 : i64}
+  // CHECK-DAG: plan.kernel @linear_r128 linear {{.*}}row_tile = 128 : i64}
   // CHECK-NOT: plan.kernel @linear linear
   plan.kernel @linear linear {activations = bf16, columns = 8 : i64, element = bf16, outputs = 24 : i64}
   // A kernel of the same numbers in f32 has a tile of its own.
@@ -48,6 +51,9 @@ module attributes {plan.arch = "sm_86"} {
     plan.launch @linear ins(%x17, %w : memref<17x8xbf16>, memref<384xi8>)
         outs(%y17 : memref<17x24xbf16>) rows 17 items 2
     // CHECK: plan.launch @linear_r64_0
+    plan.launch @linear ins(%x64, %w : memref<64x8xbf16>, memref<384xi8>)
+        outs(%y64 : memref<64x24xbf16>) rows 64 items 2
+    // CHECK: plan.launch @linear_r128
     plan.launch @linear ins(%x100, %w : memref<100x8xbf16>, memref<384xi8>)
         outs(%y100 : memref<100x24xbf16>) rows 100 items 2
     // CHECK: plan.launch @linear_r64_r16

@@ -195,6 +195,7 @@ std::string Driver::getImportFlags() {
   add("block", options.block);
   add("draft-window", options.draftWindow);
   add("max-context", options.maxContext);
+  add("chunk", options.chunk);
   add("denoise-steps", options.denoiseSteps);
   if (options.syntheticSeed)
     flags += (flags.empty() ? "" : " ") + std::string("--synthetic-weights ") +
@@ -210,6 +211,7 @@ LogicalResult Driver::importPair() {
   importOptions.block = options.block;
   importOptions.draftWindow = options.draftWindow;
   importOptions.maxContext = options.maxContext;
+  importOptions.chunk = options.chunk;
   importOptions.syntheticSeed = options.syntheticSeed;
   importOptions.bf16Activations = plan::isGpu(getArch());
   if (options.denoiseSteps)

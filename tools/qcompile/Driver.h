@@ -41,6 +41,7 @@ struct Options {
   std::optional<int64_t> block;
   std::optional<int64_t> draftWindow;
   std::optional<int64_t> maxContext;
+  std::optional<int64_t> chunk;
   std::optional<int64_t> denoiseSteps;
   /// What `qrun --self-test` writes, and how often the drafter has to be right
   /// there: a mean accept length. Any trained drafter goes on counting; one

@@ -31,11 +31,12 @@ static std::string findUsageError(const Options &options) {
     return "--target or a dumped stage is required";
   bool hasPairFlags = !options.drafter.empty() || options.block ||
                       options.draftWindow || options.maxContext ||
-                      options.denoiseSteps || options.syntheticSeed;
+                      options.chunk || options.denoiseSteps ||
+                      options.syntheticSeed;
   if (!options.input.empty() && (!options.target.empty() || hasPairFlags))
     return "a dumped stage is compiled as it is: --target, --drafter, "
-           "--block, --draft-window, --max-context, --denoise-steps and "
-           "--synthetic-weights do not go with it";
+           "--block, --draft-window, --max-context, --chunk, --denoise-steps "
+           "and --synthetic-weights do not go with it";
   if (options.selfTestPrompt.empty())
     return "--self-test-prompt is empty";
   if (options.drafter.empty() &&
@@ -102,6 +103,10 @@ int main(int argc, char **argv) {
       ->check(sizes);
   app.add_option("--max-context", options.maxContext,
                  "Most tokens of a text, prompt and answer together")
+      ->check(sizes);
+  app.add_option("--chunk", options.chunk,
+                 "Tokens of a prompt that are read at a time (default: 64, on "
+                 "a GPU 2048); fewer take less memory")
       ->check(sizes);
   app.add_option("--denoise-steps", options.denoiseSteps,
                  "Diffusion steps per block (default: 1)")

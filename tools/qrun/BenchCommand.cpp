@@ -74,6 +74,16 @@ static StatusOr<std::vector<uint32_t>> sourceIds(const BenchFlags &flags,
   return readPrompt(flags.prompt, &tokenizer);
 }
 
+static void addKernels(nlohmann::ordered_json &object,
+                       const std::vector<KernelTime> &kernels) {
+  for (const KernelTime &time : kernels)
+    object["kernels"].push_back({{"program", time.program},
+                                 {"family", time.family},
+                                 {"launches", time.launches},
+                                 {"us", time.seconds * 1e6},
+                                 {"weight_bytes", time.weightBytes}});
+}
+
 static nlohmann::ordered_json toJson(const BenchSide &side, double bandwidth) {
   nlohmann::ordered_json programs = nlohmann::ordered_json::object();
   for (const auto &[name, seconds] : side.programSeconds)
@@ -89,12 +99,7 @@ static nlohmann::ordered_json toJson(const BenchSide &side, double bandwidth) {
       {"bandwidth_share", side.bytesPerSecond() / bandwidth}};
   if (side.heads)
     object["head"] = toJson(*side.heads);
-  for (const KernelTime &time : side.kernels)
-    object["kernels"].push_back({{"program", time.program},
-                                 {"family", time.family},
-                                 {"launches", time.launches},
-                                 {"us", time.seconds * 1e6},
-                                 {"weight_bytes", time.weightBytes}});
+  addKernels(object, side.kernels);
   return object;
 }
 
@@ -107,7 +112,22 @@ static nlohmann::ordered_json toJson(const BenchResult &result,
                                    {"plain", toJson(result.plain, bandwidth)}};
   if (result.speculative)
     object["speculative"] = toJson(*result.speculative, bandwidth);
+  addKernels(object, result.prefillKernels);
   return object;
+}
+
+static void printKernels(const std::vector<KernelTime> &kernels,
+                         double bandwidth) {
+  for (const KernelTime &time : kernels) {
+    double rate = double(time.weightBytes) / time.seconds;
+    std::printf("    %-12s %4u %-22s %9.1f us", time.program.c_str(),
+                time.launches, time.family.c_str(), time.seconds * 1e6);
+    if (time.weightBytes)
+      std::printf("  %8.1f MB  %7.1f GB/s (%.0f%%)",
+                  double(time.weightBytes) / 1e6, rate / 1e9,
+                  rate / bandwidth * 100);
+    std::printf("\n");
+  }
 }
 
 static void printSide(const char *name, const BenchSide &side,
@@ -128,16 +148,7 @@ static void printSide(const char *name, const BenchSide &side,
                 "", side.heads->searches,
                 double(side.heads->rows) / std::max(side.heads->searches, 1u),
                 side.heads->tilesPerRow(), side.heads->fullPasses);
-  for (const KernelTime &time : side.kernels) {
-    double rate = double(time.weightBytes) / time.seconds;
-    std::printf("    %-12s %4u %-22s %9.1f us", time.program.c_str(),
-                time.launches, time.family.c_str(), time.seconds * 1e6);
-    if (time.weightBytes)
-      std::printf("  %8.1f MB  %7.1f GB/s (%.0f%%)",
-                  double(time.weightBytes) / 1e6, rate / 1e9,
-                  rate / bandwidth * 100);
-    std::printf("\n");
-  }
+  printKernels(side.kernels, bandwidth);
 }
 
 static void printResult(const BenchResult &result, double bandwidth) {
@@ -145,6 +156,7 @@ static void printResult(const BenchResult &result, double bandwidth) {
               result.promptTokens, result.newTokens,
               result.prefillSeconds * 1e3,
               result.promptTokens / result.prefillSeconds);
+  printKernels(result.prefillKernels, bandwidth);
   if (result.speculative)
     printSide("speculative", *result.speculative, bandwidth);
   printSide("plain", result.plain, bandwidth);

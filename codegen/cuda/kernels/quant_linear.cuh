@@ -23,7 +23,8 @@
 // bf16 by moving their bits. A group is summed by tensor cores, then times its
 // scale added to the output in f32: scales are never rounded into weights.
 //
-// Kernels: few_rows.cuh up to 16 rows at a time, many_rows.cuh beyond.
+// Kernels: few_rows.cuh up to 16 rows at a time, many_rows.cuh beyond, and
+// wide_rows.cuh for hundreds, which takes scales into the weights.
 //
 // Floor: the weight, bits / 8 + 2 / group bytes a code.
 //
@@ -35,6 +36,7 @@
 
 #include "few_rows.cuh"
 #include "many_rows.cuh"
+#include "wide_rows.cuh"
 
 namespace tandem {
 
@@ -82,6 +84,9 @@ template <u32 First> __device__ u32 expandFloats(u32 word) {
       : "r"(bits), "r"(0x7b807b80u), "r"(0x80008000u));
   return result;
 }
+
+template <typename T> constexpr bool kIsBf16 = false;
+template <> constexpr bool kIsBf16<bf16> = true;
 
 /// How the columns of a group of codes lie in units.
 template <typename C> struct UnitLayout {
@@ -242,10 +247,107 @@ template <typename C> struct QuantUnits : UnitLayout<C> {
   }
 };
 
+/// Half a unit of a tile, as a stage of wide_rows.cuh: the scales and zero points
+/// of the whole unit, then the words of 4 steps. Codes become numbers times
+/// their scales, rounded to bf16.
+template <typename C> struct CodeStage {
+  using Layout = UnitLayout<C>;
+  using Scale = typename C::Scale;
+  static constexpr i32 words = Layout::words / 2;
+  static constexpr i32 wordBytes = words * kWarp * 4;
+  static constexpr i32 bytes = Layout::scaleBytes + wordBytes;
+  static constexpr i32 count = ceilDiv(C::columns, kWideColumns);
+  static constexpr bool hasBf16Scales = kIsBf16<Scale>;
+
+  __device__ static const u8 *tileOf(const u8 *weight, i32 tile) {
+    return QuantUnits<C>::tileOf(weight, tile);
+  }
+
+  /// Starts the copies of this one of 16 threads; nothing where there are no
+  /// \p outputs.
+  __device__ static void fetch(const u8 *tile, i32 outputs, i32, i32 number,
+                               u8 *to, i32 copier) {
+    const u8 *unit = tile + u64(number / 2) * Layout::bytes;
+    i32 skipped = number % 2 * wordBytes;
+#pragma unroll
+    for (i32 first = 0; first < bytes; first += kTileCopiers * 16) {
+      i32 offset = first + copier * 16;
+      if (first + kTileCopiers * 16 <= bytes || offset < bytes)
+        copyAsync(to + offset,
+                  unit + offset + (offset < Layout::scaleBytes ? 0 : skipped),
+                  outputs > 0);
+    }
+  }
+
+  struct Held {
+    u32 words[CodeStage::words];
+    /// Of outputs g and g + 8: both halves bf16, or one f32.
+    u32 scales[2];
+    f32 zeros[2];
+  };
+
+  __device__ static void load(Held &held, const u8 *from) {
+    const u32 *lane =
+        reinterpret_cast<const u32 *>(from + Layout::scaleBytes) +
+        threadIdx.x % kWarp * Layout::vector;
+#pragma unroll
+    for (i32 i = 0; i < words / Layout::vector; ++i) {
+      auto part = loadPack<Layout::vector>(lane + i * Layout::vector * kWarp);
+#pragma unroll
+      for (i32 j = 0; j < Layout::vector; ++j)
+        held.words[i * Layout::vector + j] = part.at[j];
+    }
+  }
+
+  /// Prepares step \p step of half \p half of the unit at \p from.
+  __device__ static void begin(Held &held, const u8 *from, i32 step, i32 half) {
+    constexpr i32 steps =
+        Layout::stepsPerGroup < kWideSteps ? Layout::stepsPerGroup : kWideSteps;
+    if (step % steps != 0)
+      return;
+    i32 group = (half * kWideSteps + step) / Layout::stepsPerGroup;
+    i32 g = threadIdx.x % kWarp / 4;
+#pragma unroll
+    for (i32 i = 0; i < 2; ++i) {
+      i32 place = (g * 2 + i) * Layout::groups + group;
+      Scale scale = reinterpret_cast<const Scale *>(from)[place];
+      if constexpr (hasBf16Scales)
+        held.scales[i] = scale.bits * 0x10001u;
+      else
+        held.scales[i] = __float_as_uint(toFloat(scale));
+      if constexpr (C::zeroPoints)
+        held.zeros[i] = toFloat(reinterpret_cast<const Scale *>(
+            from + Layout::zeroOffset)[place]);
+      else
+        held.zeros[i] = 0;
+    }
+  }
+
+  /// Register \p i of A of step \p step.
+  __device__ static void expand(u32 (&a)[4], const Held &held, const u8 *,
+                                i32 step, i32 i) {
+    u32 all[4];
+    // What is not asked for is not computed.
+    QuantUnits<C>::expand(all, held.words + step * (C::bits / 4), held.zeros);
+    u32 scale = held.scales[i % 2], codes = all[i];
+    if constexpr (hasBf16Scales)
+      // Plus minus zero.
+      asm("fma.rn.bf16x2 %0, %1, %2, %3;"
+          : "=r"(a[i])
+          : "r"(codes), "r"(scale), "r"(0x80008000u));
+    else
+      a[i] = packBf16(__uint_as_float(codes << 16) * __uint_as_float(scale),
+                      __uint_as_float(codes & 0xffff0000u) *
+                          __uint_as_float(scale));
+  }
+};
+
 template <typename C>
 __device__ void quantLinear(const Layer<C> &layer, const i32 *live, i32 rows,
                             u8 *scratch) {
-  if constexpr (C::tokens > 16) {
+  if constexpr (C::tokens == kWideTokens) {
+    wideRows<C, CodeStage<C>>(layer, live, rows, scratch);
+  } else if constexpr (C::tokens > 16) {
     manyRows<C, QuantUnits<C>>(layer, live, rows, scratch);
   } else {
     LayerSink<C> sink;

@@ -140,6 +140,7 @@
 // CHECK-NEXT: delta_gate_c4(const f32 *x, const f32 *logRate, const f32 *bias, f32 *y, const i32 *live, i32 rows, u8 *scratch) {
 // CHECK: tandem::deltaGate<delta_gate_c4_choices>(x, logRate, bias, y, live, rows);
 // CHECK-LABEL: // gated_delta for sm_86
+// CHECK-NEXT: #include "delta_chunk.cuh"
 // CHECK-NEXT: #include "delta_verify.cuh"
 // CHECK: static constexpr i32 heads = 4, keyHeads = 2;
 // CHECK: static constexpr i32 keyDim = 32, valueDim = 32, pending = 16;

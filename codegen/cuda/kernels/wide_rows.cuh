@@ -1,0 +1,426 @@
+//===- wide_rows.cuh - Linear layers of hundreds of tokens ----------------===//
+//
+// A block computes 128 outputs, 8 tiles of 16, of 128 tokens, or of 64 when no
+// more are live; each of its four warps its part of them in registers, in the
+// fragments that mma.cuh draws as C:
+//
+//             tokens 0..63   64..127                 tokens 0..63
+//   tiles 0..3     warp 0     warp 1    tiles 0, 1     warp 0
+//   tiles 4..7     warp 2     warp 3    tiles 2, 3     warp 1 ..
+//
+// Where four warps multiply together (warpgroup.cuh), the tiles of a warp are
+// always those of the right drawing.
+//
+// Columns come 64 at a time through a ring of `stages` in shared memory, filled
+// by asynchronous copies:
+//
+//   stage   [x: 128 tokens x 64 columns bf16] [tile 0] .. [tile 7]
+//
+// A row of 64 numbers is 8 pieces of 16 bytes; piece p of row r lies where
+// p ^ (r % 8) would, so that the 8 rows which a matrix is loaded from are in 32
+// different banks. What a tile is belongs to the weight: `Stage` has its copies
+// and its fragments of A.
+//
+// Blocks that run together share the columns of all tokens and of a few weights
+// in the L2: the tokens of an output block are neighbours. Where few tokens are
+// live, as many blocks as the machine holds share the columns of a tile, in
+// slices that the last one adds in order. How many follows from the live rows,
+// so the bits of a row depend on how many tiles of 128 tokens are live, and on
+// nothing else.
+//
+//   scratch   u32 [tile of the output: slices that have come]
+//             f32 [tile of the output][slice][number in its thread][thread]
+//
+// Norms are not for these layers: every block would normalize its tokens again.
+//
+// Floor: operations. 2 * outputs * columns a token.
+//
+// Grid: output blocks x blocks of tokens x slices, in one row. Used by linear
+// and quant_linear.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "layer.cuh"
+#include "warpgroup.cuh"
+
+namespace tandem {
+
+constexpr i32 kWideThreads = 128, kWideTokens = 128, kWideTiles = 8;
+constexpr i32 kWideColumns = 64, kWideSteps = kWideColumns / 16;
+/// Bytes of a stage's tokens.
+constexpr i32 kWideTokenBytes = kWideTokens * kWideColumns * 2;
+/// Threads that copy a tile, each from one address on.
+constexpr i32 kTileCopiers = kWideThreads / kWideTiles;
+
+/// Where piece \p piece of row \p row of 64 numbers lies, in bytes.
+__device__ inline i32 placeOf(i32 row, i32 piece) {
+  return row * (kWideColumns * 2) + (piece ^ row % 8) * 16;
+}
+
+/// A block's part of the work.
+struct WideWork {
+  i32 firstTile, firstToken;
+  i32 slice, slices;
+  /// Counts tiles of the output.
+  i32 place;
+};
+
+/// A block of \p Tokens tokens, 64 or 128.
+template <typename C, typename Stage, i32 Tokens = kWideTokens>
+struct WideRows {
+  /// Tiles of a warp: of 16 outputs, and of 8 tokens.
+  static constexpr bool isNarrow = !kHasWarpgroups && Tokens == kWideTokens;
+  static constexpr i32 warpTiles = isNarrow ? 4 : 2;
+  static constexpr i32 warpTokens = kWideTiles / warpTiles * Tokens / 32;
+  static constexpr i32 stageBytes =
+      roundUp(kWideTokenBytes + kWideTiles * Stage::bytes, 1024);
+  /// Stages that are on their way: products of the last one may still run.
+  static constexpr i32 ahead = C::stages - (kHasWarpgroups ? 2 : 1);
+  static_assert(ahead > 0);
+  /// Dynamic shared memory of a block.
+  static constexpr i32 sharedBytes = C::stages * stageBytes;
+  static constexpr i32 outputs = kWideTiles * 16 / (C::gated ? 2 : 1);
+  static_assert(!C::hasNorm);
+
+  using Sums = f32[warpTiles][warpTokens][4];
+
+  const Layer<C> &layer;
+  u8 *shared;
+  WideWork work;
+
+  __device__ static i32 outputBlocks() {
+    return ceilDiv(Tiles<C>::count(), kWideTiles);
+  }
+
+  /// The work of this block, if there is any for \p live rows.
+  __device__ static bool findWork(WideWork &work, i32 live) {
+    i32 tokenBlocks = ceilDiv(live, kWideTokens);
+    i32 blocks = tokenBlocks * outputBlocks();
+    if (blocks == 0)
+      return false;
+    work.slices = min(max(C::slots / blocks, 1), C::mostSlices);
+    work.slice = blockIdx.x % work.slices;
+    work.place = blockIdx.x / work.slices;
+    work.firstTile = work.place / tokenBlocks * kWideTiles;
+    work.firstToken = work.place % tokenBlocks * kWideTokens;
+    return work.place < blocks;
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Copies
+  //===--------------------------------------------------------------------===//
+
+  /// What this thread copies from: a part of a tile, or null, and pieces of the
+  /// rows r, r + 16 .. of the tokens.
+  struct Source {
+    const u8 *weight;
+    const bf16 *input;
+    i32 width, tileIndex;
+  };
+
+  __device__ Source findSource() const {
+    Source source;
+    i32 tile = work.firstTile + threadIdx.x / kTileCopiers;
+    Tile found = Tiles<C>::find(min(tile, Tiles<C>::count() - 1));
+    source.weight = Stage::tileOf(weightOf(layer, found.part), found.index);
+    source.width = tile < Tiles<C>::count() ? C::width(found.part) : 0;
+    source.tileIndex = found.index;
+    source.input = layer.input +
+                   u64(work.firstToken + threadIdx.x / 8) * C::columns +
+                   threadIdx.x % 8 * 8;
+    return source;
+  }
+
+  __device__ u8 *stageAt(i32 index) const { return shared + index * stageBytes; }
+
+  /// Starts the copies of columns 64 \p number .. to stage \p index.
+  __device__ void fetch(const Source &source, i32 number, i32 index) const {
+    u8 *to = stageAt(index);
+    Stage::fetch(source.weight, source.width, source.tileIndex, number,
+                 to + kWideTokenBytes +
+                     threadIdx.x / kTileCopiers * Stage::bytes,
+                 threadIdx.x % kTileCopiers);
+    i32 row = threadIdx.x / 8;
+    i32 column = number * kWideColumns + i32(threadIdx.x % 8) * 8;
+    const bf16 *from = source.input + number * kWideColumns;
+    u8 *place = to + placeOf(row, threadIdx.x % 8);
+    i32 rows = layer.live - work.firstToken - row;
+    if (C::columns % kWideColumns != 0 && column >= C::columns)
+      rows = 0;
+#pragma unroll
+    for (i32 i = 0; i < Tokens; i += kWideThreads / 8)
+      copyAsync(place + i * (kWideColumns * 2),
+                i < rows ? from + i * C::columns : layer.input, i < rows);
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Products
+  //===--------------------------------------------------------------------===//
+
+  __device__ static i32 warpTile() {
+    i32 warp = threadIdx.x / kWarp;
+    return (isNarrow ? warp / 2 : warp) * warpTiles;
+  }
+  __device__ static i32 warpToken() {
+    i32 warp = threadIdx.x / kWarp;
+    return isNarrow ? warp % 2 * (warpTokens * 8) : 0;
+  }
+
+  /// B of the tokens of this warp and the columns of step \p step.
+  using Rows = u32[warpTokens / 2][4];
+  __device__ static void loadTokens(Rows &b, const u8 *rows, i32 step) {
+    i32 lane = threadIdx.x % kWarp;
+    i32 row = lane % 8 + lane / 16 * 8, piece = step * 2 + lane / 8 % 2;
+    const u8 *from = rows + placeOf(warpToken() + row, piece);
+#pragma unroll
+    for (i32 j = 0; j < warpTokens / 2; ++j)
+      loadMatrices(b[j], from + j * (16 * kWideColumns * 2));
+  }
+
+  __device__ void add(Sums &sums, i32 index, i32 half) const {
+    const u8 *rows = stageAt(index);
+    const u8 *weights = rows + kWideTokenBytes + warpTile() * Stage::bytes;
+    typename Stage::Held held[warpTiles];
+    Rows b[2];
+    loadTokens(b[0], rows, 0);
+#pragma unroll
+    for (i32 tile = 0; tile < warpTiles; ++tile)
+      Stage::load(held[tile], weights + tile * Stage::bytes);
+    // A of the next tile is made while the products of this one run.
+    u32 a[2][4];
+    Stage::begin(held[0], weights, 0, half);
+#pragma unroll
+    for (i32 i = 0; i < 4; ++i)
+      Stage::expand(a[0], held[0], weights, 0, i);
+#pragma unroll
+    for (i32 number = 0; number < kWideSteps * warpTiles; ++number) {
+      i32 step = number / warpTiles, tile = number % warpTiles;
+      i32 nextStep = (number + 1) / warpTiles, next = (number + 1) % warpTiles;
+      bool hasNext = number + 1 < kWideSteps * warpTiles;
+      const u8 *nextWeights = weights + next * Stage::bytes;
+      if (tile == 0 && step + 1 < kWideSteps)
+        loadTokens(b[(step + 1) % 2], rows, step + 1);
+      if (hasNext)
+        Stage::begin(held[next], nextWeights, nextStep, half);
+#pragma unroll
+      for (i32 j = 0; j < warpTokens; j += 2) {
+        const u32(&pair)[4] = b[step % 2][j / 2];
+        multiply(sums[tile][j], a[number % 2], pair[0], pair[1]);
+        multiply(sums[tile][j + 1], a[number % 2], pair[2], pair[3]);
+        if (hasNext)
+          Stage::expand(a[(number + 1) % 2], held[next], nextWeights, nextStep,
+                        j / 2);
+      }
+    }
+  }
+
+  /// The same by all four warps together; the last products may still run.
+  __device__ void addTogether(Sums &sums, i32 index, i32 half) const {
+    const u8 *rows = stageAt(index);
+    const u8 *weights = rows + kWideTokenBytes + warpTile() * Stage::bytes;
+    typename Stage::Held held[warpTiles];
+#pragma unroll
+    for (i32 tile = 0; tile < warpTiles; ++tile)
+      Stage::load(held[tile], weights + tile * Stage::bytes);
+    u64 b = describeB(rows);
+    u32 a[2][warpTiles][4];
+#pragma unroll
+    for (i32 step = 0; step < kWideSteps; ++step, b = nextStep(b)) {
+#pragma unroll
+      for (i32 tile = 0; tile < warpTiles; ++tile) {
+        const u8 *from = weights + tile * Stage::bytes;
+        Stage::begin(held[tile], from, step, half);
+#pragma unroll
+        for (i32 i = 0; i < 4; ++i)
+          Stage::expand(a[step % 2][tile], held[tile], from, step, i);
+      }
+      beginProducts();
+#pragma unroll
+      for (i32 tile = 0; tile < warpTiles; ++tile)
+        multiplyGroup(sums[tile], a[step % 2][tile], b);
+      commitProducts();
+      // Those of the step before have read their A.
+      waitForProducts<1>();
+    }
+  }
+
+  /// Sums of the columns of stages [begin, end).
+  __device__ void addStages(Sums &sums, i32 begin, i32 end) const {
+    Source source = findSource();
+#pragma unroll 1
+    for (i32 i = 0; i < ahead; ++i) {
+      if (begin + i < end)
+        fetch(source, begin + i, i);
+      commitCopies();
+    }
+    bool hasTokens = work.firstToken + warpToken() < layer.live;
+    i32 index = 0, free = ahead;
+#pragma unroll 1
+    for (i32 number = begin; number < end; ++number) {
+      waitForCopies<ahead - 1>();
+      showToProducts();
+      __syncthreads();
+      // A stage that everybody has left.
+      if (number + ahead < end)
+        fetch(source, number + ahead, free);
+      commitCopies();
+      if constexpr (kHasWarpgroups)
+        addTogether(sums, index, number % 2);
+      else if (hasTokens)
+        add(sums, index, number % 2);
+      index = index + 1 == C::stages ? 0 : index + 1;
+      free = free + 1 == C::stages ? 0 : free + 1;
+    }
+    waitForCopies<0>();
+    waitForProducts<0>();
+  }
+
+  /// Makes \p sums those of all slices in one of the blocks that share them,
+  /// and says in which.
+  __device__ bool addSlices(Sums &sums, u8 *scratch) const {
+    if (work.slices == 1)
+      return true;
+    constexpr i32 numbers = warpTiles * warpTokens * 4;
+    constexpr u64 sliceSize = u64(numbers) * kWideThreads;
+    f32 *ofTile = reinterpret_cast<f32 *>(scratch + C::ticketBytes) +
+                  u64(work.place) * work.slices * sliceSize + threadIdx.x;
+    f32 *mine = ofTile + work.slice * sliceSize;
+#pragma unroll
+    for (i32 i = 0; i < numbers; ++i)
+      mine[i * kWideThreads] =
+          sums[i / (warpTokens * 4)][i / 4 % warpTokens][i % 4];
+    if (!isLastBlock(reinterpret_cast<u32 *>(scratch) + work.place,
+                     work.slices))
+      return false;
+#pragma unroll
+    for (i32 i = 0; i < numbers; ++i)
+      sums[i / (warpTokens * 4)][i / 4 % warpTokens][i % 4] = 0;
+#pragma unroll 1
+    for (i32 slice = 0; slice < work.slices; ++slice)
+#pragma unroll
+      for (i32 i = 0; i < numbers; ++i)
+        sums[i / (warpTokens * 4)][i / 4 % warpTokens][i % 4] +=
+            loadShared(ofTile + slice * sliceSize + i * kWideThreads);
+    return true;
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Results
+  //===--------------------------------------------------------------------===//
+
+  /// Calls \p take(tile in the block, output in the tile, token in the block,
+  /// sum) for the results of this thread; those of a gated layer count its
+  /// pairs of tiles.
+  template <typename Take>
+  __device__ static void forResults(const Sums &sums, Take take) {
+    i32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4;
+    constexpr i32 step = C::gated ? 2 : 1;
+#pragma unroll
+    for (i32 tile = 0; tile < warpTiles; tile += step)
+#pragma unroll
+      for (i32 j = 0; j < warpTokens; ++j)
+#pragma unroll
+        for (i32 i = 0; i < 4; ++i) {
+          f32 sum = sums[tile][j][i];
+          if constexpr (C::gated)
+            sum = gatedProduct(sum, sums[tile + 1][j][i]);
+          take((warpTile() + tile) / step, g + i / 2 * 8,
+               warpToken() + j * 8 + 2 * t + i % 2, sum);
+        }
+  }
+
+  /// Part and index in it of tile \p tile of the results of this block; a part
+  /// of no outputs where there is no such tile.
+  __device__ Tile findResult(i32 tile) const {
+    if constexpr (C::gated)
+      return {0, work.firstTile / 2 + tile};
+    return Tiles<C>::find(min(work.firstTile + tile, Tiles<C>::count()));
+  }
+
+  __device__ void write(const Sums &sums) const {
+    if constexpr (sizeof(typename C::Result) != sizeof(bf16)) {
+      forResults(sums, [&](i32 tile, i32 output, i32 token, f32 sum) {
+        Tile found = findResult(tile);
+        writeSum(layer, found.part, found.index * 16 + output,
+                 work.firstToken + token, sum);
+      });
+    } else {
+      // Through shared memory, so that what is written lies side by side.
+      constexpr i32 stride = outputs + 8;
+      static_assert(kWideTokens * stride * 2 <= sharedBytes);
+      bf16 *numbers = reinterpret_cast<bf16 *>(shared);
+      __syncthreads();
+      forResults(sums, [&](i32 tile, i32 output, i32 token, f32 sum) {
+        numbers[token * stride + tile * 16 + output] = fromFloat<bf16>(sum);
+      });
+      __syncthreads();
+      constexpr i32 perToken = outputs / 8;
+      for (i32 piece = threadIdx.x; piece < Tokens * perToken;
+           piece += kWideThreads) {
+        i32 token = piece / perToken, inToken = piece % perToken;
+        if (work.firstToken + token < layer.live)
+          writePiece(work.firstToken + token, inToken / 2, inToken % 2 * 8,
+                     loadPack<8>(numbers + token * stride + inToken * 8));
+      }
+    }
+  }
+
+  /// Writes 8 results, which are the numbers \p first .. of tile \p tile.
+  __device__ void writePiece(i32 token, i32 tile, i32 first,
+                             Pack<bf16, 8> numbers) const {
+    Tile found = findResult(tile);
+    i32 width = C::width(found.part), output = found.index * 16 + first;
+    u64 place = u64(token) * width + output;
+    bf16 *to = resultOf(layer, found.part) + place;
+    if (width % 8 == 0) {
+      if (output >= width)
+        return;
+      if constexpr (C::hasResidual) {
+        auto residual = loadPack<8>(layer.residual + place);
+#pragma unroll
+        for (i32 i = 0; i < 8; ++i)
+          numbers.at[i] = fromFloat<bf16>(toFloat(residual.at[i]) +
+                                          toFloat(numbers.at[i]));
+      }
+      storePack(to, numbers);
+      return;
+    }
+#pragma unroll
+    for (i32 i = 0; i < 8; ++i)
+      if (output + i < width) {
+        f32 number = toFloat(numbers.at[i]);
+        if constexpr (C::hasResidual)
+          number += toFloat(layer.residual[place + i]);
+        to[i] = fromFloat<bf16>(number);
+      }
+  }
+};
+
+template <typename C, typename Stage, i32 Tokens>
+__device__ void wideRows(const Layer<C> &layer, u8 *shared, u8 *scratch) {
+  using Block = WideRows<C, Stage, Tokens>;
+  Block block = {layer, shared, {}};
+  if (!Block::findWork(block.work, layer.live))
+    return;
+  typename Block::Sums sums = {};
+  block.addStages(sums, block.work.slice * Stage::count / block.work.slices,
+                  (block.work.slice + 1) * Stage::count / block.work.slices);
+  if (block.addSlices(sums, scratch))
+    block.write(sums);
+}
+
+template <typename C, typename Stage>
+__device__ void wideRows(Layer<C> layer, const i32 *live, i32 rows,
+                         u8 *scratch) {
+  extern __shared__ __align__(1024) u8 shared[];
+  waitForEarlierKernels();
+  layer.live = liveRows(live, rows);
+  if (layer.live <= kWideTokens / 2)
+    wideRows<C, Stage, kWideTokens / 2>(layer, shared, scratch);
+  else
+    wideRows<C, Stage, kWideTokens>(layer, shared, scratch);
+}
+
+} // namespace tandem
