@@ -306,6 +306,7 @@ void KernelEmitter::emitAttention() {
   real("scaleBy", spec.getFloat("scale_by"));
 
   kernel.block = 256;
+  residentBlocks = resident;
   kernel.shared = stages * tileBytes + otherBytes;
   kernel.grid = {{blocks}, {1, group, items}, {heads}};
   kernel.scratch =
@@ -701,9 +702,10 @@ Expected<CudaKernel> KernelEmitter::emit(std::string &text) {
   os << "\n";
   if (hasChoices())
     os << "struct " << getStruct() << " {\n" << choices << "};\n" << assertions;
-  os << "extern \"C\" __global__ void __launch_bounds__(" << kernel.block
-     << ")\n"
-     << kernel.symbol << "(";
+  os << "extern \"C\" __global__ void __launch_bounds__(" << kernel.block;
+  if (residentBlocks > 1)
+    os << ", " << residentBlocks;
+  os << ")\n" << kernel.symbol << "(";
   for (StringRef parameter : parameters)
     os << parameter << ", ";
   os << "const i32 *live, i32 rows, u8 *scratch) {\n"

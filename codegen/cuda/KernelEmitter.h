@@ -178,6 +178,8 @@ private:
   /// Outputs of the parts of a linear layer.
   std::vector<int64_t> widths;
   std::string choices, assertions, calls;
+  /// Blocks that fit on a multiprocessor, where that bounds registers.
+  int64_t residentBlocks = 1;
   /// What is done before the kernels in front have ended.
   std::string early;
   std::vector<std::string> parameters;

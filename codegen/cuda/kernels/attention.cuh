@@ -481,7 +481,7 @@ template <typename C> struct Attention {
     constexpr i32 pairs = columnTiles * 4,
                   ofPart = ceilDiv(pairs, kAttentionParts);
     constexpr i32 perLane = ceilDiv(ofPart, kWarp);
-    constexpr i32 fit = 36 / perLane;
+    constexpr i32 fit = (C::dim > 128 ? 36 : 24) / perLane;
     constexpr i32 some = C::mostChunks < fit ? C::mostChunks : fit;
     auto pairOf = [&](i32 j) {
       return min(part * ofPart + j * kWarp + lane, pairs - 1);
@@ -560,27 +560,31 @@ template <typename C> struct Attention {
   /// them for all blocks. None waits for a block with a higher number but those
   /// that wait too, so there is nothing it could keep from running.
   __device__ bool meet() const {
-    __threadfence();
-    __syncthreads();
     bool adds = i32(blockIdx.x) >= C::blocks - kAttentionAdders;
-    if (threadIdx.x == 0) {
-      u32 *come = tickets(), *left = tickets() + 1;
-      atomicAdd(come, 1);
-      if (adds) {
-        while (loadTicket(come) < u32(C::blocks))
-          ;
-        // The last one to leave clears up.
-        if (atomicAdd(left, 1) == kAttentionAdders - 1) {
-          *come = 0;
-          *left = 0;
-        }
-      }
-    }
-    if (!adds)
-      return false;
     __syncthreads();
-    __threadfence();
-    return true;
+    if (threadIdx.x == 0) {
+      // What the others have written in front of the barrier is part of it.
+      __threadfence();
+      atomicAdd(tickets(), 1);
+      if (adds)
+        while (loadTicket(tickets()) < u32(C::blocks))
+          ;
+    }
+    if (adds)
+      __syncthreads();
+    return adds;
+  }
+
+  /// Says that this block need not wait any more; the last one to say so clears
+  /// up.
+  __device__ void leave() const {
+    if (threadIdx.x != 0)
+      return;
+    u32 *come = tickets(), *left = tickets() + 1;
+    if (atomicAdd(left, 1) == kAttentionAdders - 1) {
+      *come = 0;
+      *left = 0;
+    }
   }
 };
 
@@ -624,6 +628,7 @@ __device__ void attention(const bf16 *query, const bf16 *cache,
       (first - (C::blocks - kAttentionAdders)) * (kAttentionThreads / kWarp) +
       threadIdx.x / kWarp;
   block.addChunks(task / kAttentionParts, task % kAttentionParts);
+  block.leave();
 }
 
 } // namespace tandem

@@ -310,59 +310,99 @@ template <typename C, typename T> struct GatedDelta {
   // The rule
   //===--------------------------------------------------------------------===//
 
-  /// One step with row \p row. With a query, says what it is answered.
+  /// What this thread needs of a row.
+  struct Row {
+    Pack<f32, 4> keys[packs], query[packs];
+    f32 decay, beta, value, product;
+  };
+
   template <bool HasQuery>
-  __device__ f32 step(const Keys &rows, const Queries &queries, i32 row) {
-    Pack<f32, 4> keys[packs];
-    f32 predicted[4] = {}, answer[4] = {};
+  __device__ void fetch(Row &to, const Keys &rows, const Queries &queries,
+                        i32 row) const {
 #pragma unroll
     for (i32 pack = 0; pack < packs; ++pack) {
-      keys[pack] = loadPack<4>(rows.key[row] + firstKey(pack));
-      Pack<f32, 4> query;
+      to.keys[pack] = loadPack<4>(rows.key[row] + firstKey(pack));
       if constexpr (HasQuery)
-        query = loadPack<4>(queries.query[row] + firstKey(pack));
+        to.query[pack] = loadPack<4>(queries.query[row] + firstKey(pack));
+    }
+    to.decay = rows.decay[row];
+    to.beta = rows.beta[row];
+    to.value = rows.value[row][column()];
+    if constexpr (HasQuery)
+      to.product = queries.product[row];
+  }
+
+  /// One step. With a query, says what it is answered.
+  template <bool HasQuery> __device__ f32 step(const Row &row) {
+    f32 predicted[4] = {}, answer[4] = {};
+#pragma unroll
+    for (i32 pack = 0; pack < packs; ++pack)
 #pragma unroll
       for (i32 i = 0; i < 4; ++i) {
-        predicted[i] = fma(keys[pack].at[i], state[pack][i], predicted[i]);
+        predicted[i] = fma(row.keys[pack].at[i], state[pack][i], predicted[i]);
         if constexpr (HasQuery)
-          answer[i] = fma(query.at[i], state[pack][i], answer[i]);
+          answer[i] = fma(row.query[pack].at[i], state[pack][i], answer[i]);
       }
-    }
-    f32 decay = rows.decay[row];
-    f32 before = decay * sumLanes<kDeltaLanes>((predicted[0] + predicted[1]) +
-                                               (predicted[2] + predicted[3]));
-    f32 delta = rows.beta[row] * (rows.value[row][column()] - before);
+    f32 before =
+        row.decay * sumLanes<kDeltaLanes>((predicted[0] + predicted[1]) +
+                                          (predicted[2] + predicted[3]));
+    f32 delta = row.beta * (row.value - before);
 #pragma unroll
     for (i32 pack = 0; pack < packs; ++pack)
 #pragma unroll
       for (i32 i = 0; i < 4; ++i)
-        state[pack][i] = fma(keys[pack].at[i], delta, decay * state[pack][i]);
+        state[pack][i] =
+            fma(row.keys[pack].at[i], delta, row.decay * state[pack][i]);
     if constexpr (!HasQuery)
       return 0;
-    f32 kept = decay * sumLanes<kDeltaLanes>((answer[0] + answer[1]) +
-                                             (answer[2] + answer[3]));
-    return fma(queries.product[row], delta, kept);
+    f32 kept = row.decay * sumLanes<kDeltaLanes>((answer[0] + answer[1]) +
+                                                 (answer[2] + answer[3]));
+    return fma(row.product, delta, kept);
+  }
+
+  /// Calls \p take(row, answer) behind each of the first \p count steps; a row
+  /// is fetched while the rule steps over the one in front.
+  template <bool HasQuery, typename Take>
+  __device__ void forRows(const Keys &rows, const Queries &queries, i32 count,
+                          Take take) {
+    // Long keys leave no room for two rows, and short ones need none.
+    if constexpr (packs < 2 || packs > 4) {
+      for (i32 row = 0; row < count; ++row) {
+        Row here;
+        fetch<HasQuery>(here, rows, queries, row);
+        take(row, step<HasQuery>(here));
+      }
+      return;
+    }
+    Row even, odd;
+    fetch<HasQuery>(even, rows, queries, 0);
+    i32 row = 0;
+#pragma unroll 1
+    for (; row + 1 < count; row += 2) {
+      fetch<HasQuery>(odd, rows, queries, row + 1);
+      take(row, step<HasQuery>(even));
+      fetch<HasQuery>(even, rows, queries, min(row + 2, kDeltaRows - 1));
+      take(row + 1, step<HasQuery>(odd));
+    }
+    if (row < count)
+      take(row, step<HasQuery>(even));
   }
 
   /// Steps over the first \p count rows.
   __device__ void stepOver(const Keys &rows, const Queries &queries,
                            i32 count) {
-    for (i32 row = 0; row < count; ++row)
-      step<false>(rows, queries, row);
+    forRows<false>(rows, queries, count, [](i32, f32) {});
   }
 
   /// The same with queries; row 0 is row \p first of \p output, which gets
   /// what they are answered.
   __device__ void answer(const Keys &rows, const Queries &queries, i32 count,
                          i32 first, T *output) {
-    // Of two rows of long keys one reads while the other waits.
-#pragma unroll(packs >= 4 ? 2 : 1)
-    for (i32 row = 0; row < count; ++row) {
-      f32 answer = step<true>(rows, queries, row);
+    forRows<true>(rows, queries, count, [&](i32 row, f32 answer) {
       if (lane() == 0 && exists())
         output[(u64(first + row) * C::heads + head) * C::valueDim + firstValue +
                column()] = fromFloat<T>(answer);
-    }
+    });
   }
 };
 
