@@ -306,7 +306,8 @@ void KernelEmitter::emitAttention() {
   real("scaleBy", spec.getFloat("scale_by"));
 
   kernel.block = 256;
-  residentBlocks = resident;
+  if (resident > 1)
+    residentBlocks = resident;
   kernel.shared = stages * tileBytes + otherBytes;
   kernel.grid = {{blocks}, {1, group, items}, {heads}};
   kernel.scratch =
@@ -703,9 +704,10 @@ Expected<CudaKernel> KernelEmitter::emit(std::string &text) {
   if (hasChoices())
     os << "struct " << getStruct() << " {\n" << choices << "};\n" << assertions;
   os << "extern \"C\" __global__ void __launch_bounds__(" << kernel.block;
-  if (residentBlocks > 1)
+  if (residentBlocks > 0)
     os << ", " << residentBlocks;
-  os << ")\n" << kernel.symbol << "(";
+  os << ")
+" << kernel.symbol << "(";
   for (StringRef parameter : parameters)
     os << parameter << ", ";
   os << "const i32 *live, i32 rows, u8 *scratch) {\n"

@@ -155,7 +155,10 @@ private:
   Units emitWeight();
   /// The units of a dense weight.
   Units getDenseUnits(FloatKind element) const;
-  /// Shared memory for sums and stages of a layer of few rows.
+  /// Shared memory of few_rows.cuh for the squares of a norm.
+  int64_t getNormBytes() const;
+  /// Shared memory for sums and stages of a layer of few rows. The same with a
+  /// norm and without, so that columns are cut alike.
   int64_t getFewRowsShared() const;
   void emitFewRows(const Units &units, int64_t tilesPerItem);
   void emitManyRows(const Units &units, int64_t tokens);
@@ -178,8 +181,9 @@ private:
   /// Outputs of the parts of a linear layer.
   std::vector<int64_t> widths;
   std::string choices, assertions, calls;
-  /// Blocks that fit on a multiprocessor, where that bounds registers.
-  int64_t residentBlocks = 1;
+  /// Blocks that a multiprocessor has room for, where that is to bound the
+  /// registers of a thread; 1 gives it as many as there are.
+  int64_t residentBlocks = 0;
   /// What is done before the kernels in front have ended.
   std::string early;
   std::vector<std::string> parameters;

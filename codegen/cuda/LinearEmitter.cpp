@@ -41,10 +41,11 @@ struct Cut {
 };
 } // namespace
 
-/// What few_rows.cuh has of a warp in shared memory beside its stages.
-static constexpr int64_t kSumsBytes = 2 * (256 + 16) * 4;
-/// What few_rows.cuh has for the barriers of its stages.
-static constexpr int64_t kMostBarrierBytes = 128;
+/// What few_rows.cuh has in shared memory beside its stages: of a warp, and of
+/// a block.
+static constexpr int64_t kSumsBytes = 2 * 256 * 4, kBarrierBytes = 256;
+/// Warps that add sums.
+static constexpr int64_t kSumWarps = 4;
 
 /// Cuts the columns of \p units units of \p steps steps: into the fewest slices
 /// whose warps have registers for their tokens, and two stages of \p unitBytes
@@ -76,8 +77,13 @@ KernelEmitter::Units KernelEmitter::getDenseUnits(FloatKind element) const {
           kTileOutputs * (128 + 16), "DenseUnits"};
 }
 
+int64_t KernelEmitter::getNormBytes() const {
+  return static_cast<int64_t>(
+      alignTo((divideCeil(get("columns"), 128) + 1) * kFewRows * 4, 128));
+}
+
 int64_t KernelEmitter::getFewRowsShared() const {
-  return target.sharedLimit - kMostBarrierBytes;
+  return target.sharedLimit - kBarrierBytes - getNormBytes();
 }
 
 void KernelEmitter::emitFewRows(const Units &units, int64_t tilesPerItem) {
@@ -88,12 +94,13 @@ void KernelEmitter::emitFewRows(const Units &units, int64_t tilesPerItem) {
                        getFewRowsShared());
   int64_t ranges =
       std::clamp<int64_t>(target.processors / cut.slices, 1, items);
-  int64_t sumsBytes = cut.warps * kSumsBytes;
+  int64_t fixedBytes = kBarrierBytes + cut.warps * kSumsBytes;
+  if (spec.has("norm") && get("norm"))
+    fixedBytes += getNormBytes();
   int64_t stageBytes =
       cut.warps * units.bytes * (copiesTiles ? cut.unitsPerWarp : 1);
-  int64_t barrierBytes = copiesTiles ? kMostBarrierBytes : 0;
   int64_t stages = std::clamp<int64_t>(
-      (target.sharedLimit - sumsBytes - barrierBytes) / stageBytes, 2, 16);
+      (target.sharedLimit - fixedBytes) / stageBytes, 2, 16);
   int64_t rowBlocks = static_cast<int64_t>(divideCeil(maxRows, kFewRows));
   int64_t ticketBytes = 0,
           rangeTiles =
@@ -110,11 +117,12 @@ void KernelEmitter::emitFewRows(const Units &units, int64_t tilesPerItem) {
            {"stages", stages}});
   numbers({{"rangeTiles", rangeTiles}, {"ticketBytes", ticketBytes}});
   flag("copiesTiles", copiesTiles);
-  // Sums of two tiles take 16 warps.
-  kernel.block = std::max<int64_t>(cut.warps, 16) * 32;
-  kernel.shared = sumsBytes + stages * stageBytes + barrierBytes;
+  kernel.block = (cut.warps + kSumWarps) * 32;
+  residentBlocks = 1;
+  kernel.shared = fixedBytes + stages * stageBytes;
   kernel.grid = {{ranges}, {cut.slices}, {1, 1, kFewRows}};
-  assertions += "static_assert(FewRows<" + getStruct() + ", " + units.name +
+  StringRef name = spec.has("bits") ? "FewQuantUnits" : "DenseUnits";
+  assertions += "static_assert(FewRows<" + getStruct() + ", " + name.str() +
                 "<" + getStruct() +
                 ">>::sharedBytes == " + std::to_string(kernel.shared) + ");\n";
 }

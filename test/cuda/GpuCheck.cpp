@@ -1,11 +1,12 @@
 //===- GpuCheck.cpp - Runs every kernel on a GPU against plain loops ------===//
 //
 // TandemGpuCheck DIRECTORY [cubin|ptx]...
-// TandemGpuCheck DIRECTORY bench [cubin|ptx]
+// TandemGpuCheck DIRECTORY bench [cubin|ptx] [TITLE]...
 //
 // DIRECTORY is what TandemGpuKernels has written. Prints a line for every
 // kernel and shape; ends with 1 when one of them is wrong, with 77 when there
-// is no driver. bench: what the kernels of a large pair cost. With
+// is no driver. bench: what the kernels of a large pair cost, or those of them
+// whose titles begin with one of the given ones. With
 // TANDEM_GPU_CHECKS=N only every Nth check, for tools that make them slow.
 //
 //===----------------------------------------------------------------------===//
@@ -17,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 using namespace tandem::gpucheck;
@@ -88,6 +90,14 @@ int main(int argc, char **argv) {
   if (!kinds.empty() && kinds[0] == "bench") {
     std::vector<Benchmark> benchmarks = addBenchmarks(suite);
     std::string kind = kinds.size() > 1 ? kinds[1] : "cubin";
+    if (kinds.size() > 2)
+      std::erase_if(benchmarks, [&](const Benchmark &bench) {
+        return bench.title != "copy" &&
+               std::none_of(kinds.begin() + 2, kinds.end(),
+                            [&](const std::string &title) {
+                              return bench.title.starts_with(title);
+                            });
+      });
     Driver driver;
     openDevice(driver, kind, true);
     Run run(driver, argv[1], kind);

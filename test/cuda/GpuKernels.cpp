@@ -1,11 +1,11 @@
 //===- GpuKernels.cpp - Compiles the kernels of the checks ----------------===//
 //
-// TandemGpuKernels DIRECTORY
+// TandemGpuKernels DIRECTORY [bench]
 //
 // Writes cubins for sm_90 and PTX for sm_86 of all kernels of the suite and of
 // the benchmarks, and for each kind a table, one line a kernel: name, file,
 // threads, shared memory, scratch, and for x, y and z of the grid the three
-// numbers of CudaGridRule.
+// numbers of CudaGridRule. bench: cubins of the benchmarks alone.
 //
 //===----------------------------------------------------------------------===//
 
@@ -103,8 +103,9 @@ static Error compile(mlir::ModuleOp module, StringRef directory, StringRef arch,
 }
 
 int main(int argc, char **argv) {
-  if (argc != 2) {
-    errs() << "usage: " << argv[0] << " DIRECTORY\n";
+  bool isBench = argc == 3 && StringRef(argv[2]) == "bench";
+  if (argc != 2 && !isBench) {
+    errs() << "usage: " << argv[0] << " DIRECTORY [bench]\n";
     return 2;
   }
   StringRef directory = argv[1];
@@ -114,7 +115,7 @@ int main(int argc, char **argv) {
   }
   mlir::MLIRContext context;
   context.loadDialect<plan::PlanDialect>();
-  gpucheck::Suite suite = gpucheck::makeSuite();
+  gpucheck::Suite suite = isBench ? gpucheck::Suite() : gpucheck::makeSuite();
   gpucheck::addBenchmarks(suite);
   std::string text = writePlan(suite);
   mlir::OwningOpRef<mlir::ModuleOp> module =
@@ -122,10 +123,13 @@ int main(int argc, char **argv) {
   if (!module)
     return 1;
   for (auto [arch, kind] :
-       {std::pair<StringRef, StringRef>{"sm_90", "cubin"}, {"sm_86", "ptx"}})
+       {std::pair<StringRef, StringRef>{"sm_90", "cubin"}, {"sm_86", "ptx"}}) {
+    if (isBench && kind == "ptx")
+      continue;
     if (Error error = compile(*module, directory, arch, kind)) {
       errs() << toString(std::move(error)) << "\n";
       return 1;
     }
+  }
   return 0;
 }

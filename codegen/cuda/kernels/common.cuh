@@ -73,6 +73,15 @@ __device__ inline u32 packBf16(f32 low, f32 high) {
   return result;
 }
 
+/// A pair of bf16 times another, rounded; exact where one is a power of two.
+__device__ inline u32 multiplyPair(u32 a, u32 b) {
+  u32 result;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;"
+      : "=r"(result)
+      : "r"(a), "r"(b), "r"(0x80008000u));
+  return result;
+}
+
 /// a * b + c, rounded once.
 __device__ inline f32 fma(f32 a, f32 b, f32 c) {
   f32 result;
@@ -157,6 +166,12 @@ __device__ inline void loadShared(f32 (&numbers)[2], const f32 *from) {
   asm volatile("ld.global.cg.v2.f32 {%0, %1}, [%2];"
                : "=f"(numbers[0]), "=f"(numbers[1])
                : "l"(from));
+}
+
+/// Waits until \p Threads threads of the block, whole warps, have come to the
+/// barrier with number \p Number.
+template <i32 Number, i32 Threads> __device__ void meet() {
+  asm volatile("bar.sync %0, %1;" ::"n"(Number), "n"(Threads) : "memory");
 }
 
 //===----------------------------------------------------------------------===//

@@ -9,36 +9,43 @@
 //             |  warp 0  |  warp 1  |  ..   |
 //   tile      |  unit unit | unit unit | .. |     one tile after the other
 //
-// A warp has the same few units of every tile, so its part of the tokens stays
-// in its registers, as B of all its products; weights are A. It reads its
-// weights from a ring in shared memory, deep enough that the memory never
-// waits, and no warp waits for another but where the sums of tiles meet, for
-// two tiles at a time. The sums of warps are added in order, then those of
-// slices; a block has all tiles of a range, and the block that is last of its
-// range adds slices and writes. So the order of sums follows from the shape of
-// the weight alone.
+// Warps have one of two tasks. A product warp has the same few units of every
+// tile, so its part of the tokens stays in its registers, as B of all its
+// products; weights are A. It reads its weights from a ring in shared memory,
+// deep enough that the memory never waits, leaves its sums of a tile there and
+// goes on. Four sum warps add those of all product warps in order and write
+// what becomes of them; product warps are up to two tiles ahead of them, and of
+// each other, and wait for nothing else.
+//
+// The sums of warps are added in order, then those of slices; a block has all
+// tiles of a range, and the block that is last of its range adds slices and
+// writes. So the order of sums follows from the shape of the weight alone.
 //
 // Shared memory:
 //
-//   sums     f32 [warp][tile of two][256 and a gap]
+//   barriers u64: sums are there [2], sums have been read [2], tokens are
+//            there, tokens have been read, ring [stage]
+//   sums     f32 [warp][tile of two][256]
 //   ring     [warp][stage][unit], every warp copies for itself; or, where a
 //            tile of the slice is one stretch of memory and the processor
-//            copies stretches (sm_90):
-//            [stage][warp][unit], behind it u64 [stage], its barriers
+//            copies stretches (sm_90), [stage][warp][unit], and a sum warp
+//            copies
 //
-// and in the place of the sums, before there are any: where warps turn tokens,
-// and behind that the squares of the norm.
+// and between sums and ring the squares of the norm. In the place of its sums a
+// warp has what it turns tokens and normalizes with, before there are any.
 //
 // Scratch where there are several slices, f32:
 //
 //   [block of tokens][range][slice][tile of the range][256]
 //
-// A sink takes what thread i < 512 has of tile i % 2 of two: the sum of output
-// row and token of SumPlace.
+// A sink takes two sums of every tile in each thread of the sum warps: those of
+// SumPlace.
 //
-// The first weights are asked for before the kernels in front have ended, where
-// a launch allows that (common.cuh); all others behind the tokens, which would
-// stand in one queue with them.
+// Weights are asked for before the kernels in front have ended, where a launch
+// allows that (common.cuh): a few stages of the ring, and the others into the
+// cache of all processors. From there they come behind the tokens, which would
+// stand in one queue with them: every block has to have all tokens of its
+// columns, a third of what its weights are.
 //
 // Floor: the weights once for every 16 tokens.
 //
@@ -54,37 +61,45 @@
 
 namespace tandem {
 
-/// Threads that have sums of two tiles.
-constexpr i32 kSumThreads = 512;
+/// Warps that add sums, behind those that multiply.
+constexpr i32 kSumWarps = 4;
+constexpr i32 kSumThreads = kSumWarps * kWarp;
 
-/// Which of a tile's 16 x 16 sums this thread has; as mma.cuh draws C.
-struct SumPlace {
-  i32 index = threadIdx.x / 2;
-  i32 row = index / 4 % 32 / 4 + index % 4 / 2 * 8;
-  i32 token = index / 128 * 8 + index / 4 % 4 * 2 + index % 2;
+/// Which two of a tile's 16 x 16 sums a thread of the sum warps has, those of
+/// tokens `token` and `token + 1`; as mma.cuh draws C.
+template <typename C> struct SumPlace {
+  i32 index = threadIdx.x - C::warps * kWarp;
+  i32 half = index % 2;
+  i32 row = index / 8 % 8 + half * 8;
+  i32 token = index / 64 * 8 + index / 2 % 4 * 2;
 };
 
+/// Barriers for some of the warps of a block, by number.
+enum Meeting { kProductsMeet = 1, kSumsMeet };
+
 template <typename C, typename Units> struct FewRows {
-  static constexpr i32 threads =
-      C::warps * kWarp < kSumThreads ? kSumThreads : C::warps * kWarp;
+  static constexpr i32 productThreads = C::warps * kWarp;
+  static constexpr i32 threads = productThreads + kSumThreads;
   static constexpr i32 shareSteps = C::unitsPerWarp * Units::steps;
   /// Two steps are a block of 32 columns.
   static constexpr i32 blocks = ceilDiv(shareSteps, 2);
-  /// Sums of a tile with a gap that keeps the two out of each other's banks.
-  static constexpr i32 tileSums = 256 + 16;
-  static constexpr i32 sumsBytes = C::warps * 2 * tileSums * i32(sizeof(f32));
+  static constexpr i32 barrierBytes = 256;
+  /// Of a warp: its sums of two tiles, before that its place for tokens.
+  static constexpr i32 warpBytes = 2 * 256 * i32(sizeof(f32));
+  static constexpr i32 sumsBytes = C::warps * warpBytes;
+  static constexpr i32 normBytes =
+      C::hasNorm ? roundUp(factorBytes<C, 16>(), 128) : 0;
   static constexpr i32 shareBytes = C::unitsPerWarp * Units::bytes;
   static constexpr i32 tileBytes = C::warps * shareBytes;
   /// Dynamic shared memory of a block.
   static constexpr i32 sharedBytes =
-      C::copiesTiles ? sumsBytes + C::stages * tileBytes + 128
-                     : sumsBytes + C::warps * C::stages * Units::bytes;
-  static_assert(!C::copiesTiles ||
-                (Units::isStretch && kCopiesStretches && C::stages * 8 <= 128));
+      barrierBytes + sumsBytes + normBytes +
+      C::stages * (C::copiesTiles ? tileBytes : C::warps * Units::bytes);
+  static_assert(!C::copiesTiles || (Units::isStretch && kCopiesStretches));
+  static_assert((6 + C::stages) * 8 <= barrierBytes);
   /// Whether all warps have all their units.
   static constexpr bool isEven =
-      C::slices * C::warps * C::unitsPerWarp == Units::units &&
-      threads == C::warps * kWarp;
+      C::slices * C::warps * C::unitsPerWarp == Units::units;
   /// Whether tokens are read as they lie, 8 columns at a time.
   static constexpr bool isDirect =
       Units::isDense && C::columns % 8 == 0 && Units::steps % 2 == 0;
@@ -93,18 +108,31 @@ template <typename C, typename Units> struct FewRows {
   static constexpr bool sumsOwn =
       isDirect && C::slices == 1 && shareSteps * 16 % kNormSpan == 0;
 
-  /// Where a warp turns 16 tokens x 32 columns: rows with a gap that keeps them
-  /// out of each other's banks.
-  static constexpr i32 turnStride = 32 + 8;
-  static constexpr i32 turnBytes = 16 * turnStride * i32(sizeof(bf16));
-  static constexpr i32 normFactorBytes = C::hasNorm ? factorBytes<C, 16>() : 0;
-  static_assert(C::warps * (turnBytes + (C::hasNorm ? shareSteps * 64 : 0)) +
-                    roundUp(normFactorBytes, 16) <=
-                sumsBytes);
+  /// Where a warp turns 16 tokens x 32 columns, some at a time.
+  static constexpr i32 turnBytes = 16 * 64;
+  /// What lies in front of it.
+  static constexpr i32 normWeightBytes = C::hasNorm ? turnBytes : 0;
+  static constexpr i32 turns = (warpBytes - normWeightBytes) / turnBytes;
+  static_assert(!C::hasNorm || shareSteps * 64 <= normWeightBytes);
+
+  /// Whether the copier brings the tokens, to the end of the ring: rows of what
+  /// the slice has of a token, with a gap that keeps them out of each other's
+  /// banks.
+  static constexpr bool copiesTokens = C::copiesTiles && isDirect;
+  static constexpr i32 tokenStride = C::warps * shareSteps * 32 + 16;
+  static constexpr i32 tokenStages = ceilDiv(16 * tokenStride, tileBytes);
+  /// Stages that are filled before there are tokens.
+  static constexpr i32 early =
+      !copiesTokens              ? C::stages / 2
+      : tokenStages < C::stages ? C::stages - tokenStages
+                                : 0;
+  static constexpr i32 ringBytes =
+      C::stages * (C::copiesTiles ? tileBytes : C::warps * Units::bytes);
+  static_assert(!copiesTokens || 16 * tokenStride <= ringBytes);
 
   const Layer<C> &layer;
   u8 *shared;
-  i32 firstToken;
+  i32 rows, firstToken;
   /// Of this warp: its first unit, and how many it has.
   i32 firstUnit, units;
   /// Tiles of this block.
@@ -112,31 +140,61 @@ template <typename C, typename Units> struct FewRows {
   /// B of step s for tokens 8 h .. 8 h + 7: words s % 2 * 2 and the next of
   /// tokens[s / 2][h].
   u32 tokens[blocks][2][4];
+  typename Units::Extra extra[C::unitsPerWarp];
 
-  __device__ f32 *sums() const { return reinterpret_cast<f32 *>(shared); }
+  __device__ static bool isSumWarp() { return threadIdx.x >= productThreads; }
+  /// The thread that copies tiles.
+  __device__ static bool isCopier() { return threadIdx.x == productThreads; }
+  __device__ static bool isTokenCopier() {
+    return threadIdx.x == productThreads + kWarp;
+  }
+  __device__ u64 *sumsThere(i32 which) const {
+    return reinterpret_cast<u64 *>(shared) + which;
+  }
+  __device__ u64 *sumsRead(i32 which) const {
+    return reinterpret_cast<u64 *>(shared) + 2 + which;
+  }
+  __device__ u64 *ringBarrier(i32 stage) const {
+    return reinterpret_cast<u64 *>(shared) + 6 + stage;
+  }
+  __device__ u64 *tokensThere() const {
+    return reinterpret_cast<u64 *>(shared) + 4;
+  }
+  __device__ u64 *tokensRead() const {
+    return reinterpret_cast<u64 *>(shared) + 5;
+  }
+  /// Row \p row of the tokens that the copier brings.
+  __device__ u8 *tokenRow(i32 row) const {
+    return shared + sharedBytes - (16 - row) * tokenStride;
+  }
+  /// Says that this warp has its tokens.
+  __device__ void haveTokens() const {
+    __syncwarp();
+    if (C::copiesTiles && threadIdx.x % kWarp == 0)
+      arrive(tokensRead());
+  }
+  __device__ f32 *sums(i32 warp, i32 which) const {
+    return reinterpret_cast<f32 *>(shared + barrierBytes + warp * warpBytes) +
+           which * 256;
+  }
+  /// The place for tokens of this warp.
+  __device__ u8 *ownPlace() const {
+    return shared + barrierBytes + threadIdx.x / kWarp * warpBytes;
+  }
   /// Weights of the norm for this warp's columns.
   __device__ f32 *normWeights() const {
-    return reinterpret_cast<f32 *>(shared + C::warps * turnBytes +
-                                   roundUp(normFactorBytes, 16)) +
-           threadIdx.x / kWarp * (shareSteps * 16);
+    return reinterpret_cast<f32 *>(ownPlace());
   }
   /// Where rowFactors() has its numbers.
   __device__ f32 *factors() const {
-    return reinterpret_cast<f32 *>(shared + C::warps * turnBytes);
-  }
-  __device__ u8 *rings() const { return shared + sumsBytes; }
-  __device__ u64 *barriers() const {
-    return reinterpret_cast<u64 *>(rings() + C::stages * tileBytes);
+    return reinterpret_cast<f32 *>(shared + barrierBytes + sumsBytes);
   }
   /// The first unit of this warp in stage \p stage.
   __device__ u8 *stageUnits(i32 stage) const {
     i32 warp = threadIdx.x / kWarp;
-    return rings() + (C::copiesTiles
-                          ? stage * tileBytes + warp * shareBytes
-                          : (warp * C::stages + stage) * Units::bytes);
-  }
-  __device__ bool isWorking() const {
-    return isEven || threadIdx.x / kWarp < C::warps;
+    return shared + barrierBytes + sumsBytes + normBytes +
+           (C::copiesTiles ? stage * tileBytes + warp * shareBytes
+                           : (warp * C::stages + stage) * Units::bytes);
   }
   __device__ bool hasUnit(i32 unit) const { return isEven || unit < units; }
 
@@ -156,102 +214,216 @@ template <typename C, typename Units> struct FewRows {
   /// Starts to copy what this warp needs of the weight of the norm.
   __device__ void fetchNorm() const {
     if constexpr (C::hasNorm && isDirect) {
-      if (isWorking())
-        for (i32 piece = threadIdx.x % kWarp; piece < shareSteps * 4;
-             piece += kWarp) {
-          i32 first = firstUnit * Units::steps * 16 + piece * 4;
-          copyAsync(normWeights() + piece * 4, layer.norm + first,
-                    first < C::columns);
-        }
+      for (i32 piece = threadIdx.x % kWarp; piece < shareSteps * 4;
+           piece += kWarp) {
+        i32 first = firstUnit * Units::steps * 16 + piece * 4;
+        copyAsync(normWeights() + piece * 4, layer.norm + first,
+                  first < C::columns);
+      }
       commitCopies();
     }
   }
 
+  /// Asks for tokens. Those behind the live ones are other numbers, which harm
+  /// nobody: a token's sums are its own.
   __device__ void loadTokens() {
-    if constexpr (!isDirect)
-      return loadPlaces();
+    if constexpr (isDirect && !copiesTokens)
 #pragma unroll
-    for (i32 block = 0; block < blocks; ++block)
+      for (i32 block = 0; block < blocks; ++block)
 #pragma unroll
-      for (i32 half = 0; half < 2; ++half) {
-        Pack<u32, 4> words = {};
-        if (token(half) < layer.live && column(block) < C::columns &&
-            hasUnit(block * 2 / Units::steps))
-          words = loadPack<4>(reinterpret_cast<const u32 *>(
-              layer.input + u64(token(half)) * C::columns + column(block)));
+        for (i32 half = 0; half < 2; ++half) {
+          Pack<u32, 4> words = {};
+          if (token(half) < rows && column(block) < C::columns &&
+              hasUnit(block * 2 / Units::steps))
+            words = loadPack<4>(reinterpret_cast<const u32 *>(
+                layer.input + u64(token(half)) * C::columns + column(block)));
 #pragma unroll
-        for (i32 i = 0; i < 4; ++i)
-          tokens[block][half][i] = words.at[i];
-      }
+          for (i32 i = 0; i < 4; ++i)
+            tokens[block][half][i] = words.at[i];
+        }
   }
 
-  /// Makes B of tokens as loadTokens() has read them.
+  /// Makes B of tokens as loadTokens() has read them. By product warps.
   __device__ void turnTokens() {
-    if constexpr (!isDirect)
-      return;
-    if constexpr (C::hasNorm)
-      normalize();
-    if (!isWorking())
-      return;
-    bf16 *mine =
-        reinterpret_cast<bf16 *>(shared + threadIdx.x / kWarp * turnBytes);
-    i32 lane = threadIdx.x % kWarp;
+    if constexpr (!isDirect) {
+      loadPlaces();
+      haveTokens();
+    } else if constexpr (copiesTokens) {
+      takeTokens();
+    } else {
+      turn();
+      if constexpr (!(C::hasNorm && sumsOwn))
+        haveTokens();
+    }
+    if constexpr (Units::hasExtra) {
 #pragma unroll
-    for (i32 block = 0; block < blocks; ++block) {
-      __syncwarp();
-#pragma unroll
-      for (i32 half = 0; half < 2; ++half) {
-        Pack<u32, 4> words = {{tokens[block][half][0], tokens[block][half][1],
-                               tokens[block][half][2], tokens[block][half][3]}};
-        storePack(reinterpret_cast<u32 *>(
-                      mine + (lane / 4 + half * 8) * turnStride + lane % 4 * 8),
-                  words);
-      }
-      __syncwarp();
-#pragma unroll
-      for (i32 step = 0; step < 2; ++step) {
-        u32 b[4];
-        loadB(b, mine, turnStride, step * 16);
-#pragma unroll
-        for (i32 i = 0; i < 4; ++i)
-          tokens[block][i / 2][step * 2 + i % 2] = b[i];
-      }
+      for (i32 unit = 0; unit < C::unitsPerWarp; ++unit)
+        extra[unit].make([&](u32(&b)[4], i32 inUnit) { load(b, unit, inUnit); });
     }
   }
 
-  /// Normalizes tokens as loadTokens() has read them.
-  __device__ void normalize() {
-    i32 g = threadIdx.x % kWarp / 4;
+  /// B of step \p inUnit of unit \p unit.
+  __device__ void load(u32 (&b)[4], i32 unit, i32 inUnit) const {
+    i32 step = unit * Units::steps + inUnit;
+#pragma unroll
+    for (i32 i = 0; i < 4; ++i)
+      b[i] = tokens[step / 2][i / 2][step % 2 * 2 + i % 2];
+  }
+
+  /// Two numbers of a token as products take them.
+  __device__ static u32 scaled(u32 pair) {
+    if constexpr (C::hasNorm || Units::tokenFactor == 1)
+      return pair;
+    return multiplyPair(pair, Units::tokenPair);
+  }
+
+  /// Whether the layer has columns for block \p block of this warp.
+  __device__ bool hasBlock(i32 block) const {
+    return (isEven && C::columns % (Units::steps * 16) == 0) ||
+           (firstUnit * Units::steps + block * 2) * 16 < C::columns;
+  }
+
+  /// Normalizes tokens that the copier has brought and makes B of them.
+  __device__ void takeTokens() {
+    i32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4;
+    i32 own = threadIdx.x / kWarp * (shareSteps * 32);
+    waitForBarrier(tokensThere(), 0);
     f32 factor[2];
+    if constexpr (C::hasNorm) {
+      if constexpr (sumsOwn)
+#pragma unroll
+        for (i32 block = 0; block < blocks; ++block)
+#pragma unroll
+          for (i32 half = 0; half < 2; ++half) {
+            auto words = loadPack<4>(reinterpret_cast<const u32 *>(
+                tokenRow(g + half * 8) + own + block * 64 + t * 16));
+#pragma unroll
+            for (i32 i = 0; i < 4; ++i)
+              tokens[block][half][i] = hasBlock(block) ? words.at[i] : 0;
+          }
+      findFactors(factor);
+    }
+    const u8 *row = tokenRow(lane % 8 + lane / 16 * 8) + own + lane / 8 % 2 * 16;
+#pragma unroll
+    for (i32 block = 0; block < blocks; ++block)
+#pragma unroll
+      for (i32 step = 0; step < 2; ++step) {
+        u32 b[4];
+        loadMatrices(b, row + block * 64 + step * 32);
+#pragma unroll
+        for (i32 i = 0; i < 2; ++i) {
+          Pack<f32, 2> weights;
+          if constexpr (C::hasNorm)
+            weights = loadPack<2>(normWeights() + block * 32 + step * 16 +
+                                  i * 8 + t * 2);
+#pragma unroll
+          for (i32 half = 0; half < 2; ++half) {
+            u32 word = hasBlock(block) ? b[half * 2 + i] : 0;
+            if constexpr (C::hasNorm)
+              word = normalizedPair<C>(word, factor[half], weights.at[0],
+                                       weights.at[1]);
+            tokens[block][half][step * 2 + i] = scaled(word);
+          }
+        }
+      }
+    haveTokens();
+  }
+
+  /// Normalizes tokens and makes B of them.
+  ///
+  /// 16 bytes of a lane are eight columns of a token, and should be two of each
+  /// eight: by way of shared memory, where rows of 32 columns have their pieces
+  /// of 16 bytes in an order that keeps them out of each other's banks.
+  __device__ void turn() {
+    f32 factor[2];
+    if constexpr (C::hasNorm) {
+      findFactors(factor);
+      // The compiler forgets what it took apart for squares, which is more than
+      // there are registers for.
+#pragma unroll
+      for (i32 block = 0; block < blocks; ++block)
+#pragma unroll
+        for (i32 i = 0; i < 8; ++i)
+          asm volatile("" : "+r"(tokens[block][i / 4][i % 4]));
+    }
+    u8 *place = ownPlace() + normWeightBytes;
+    i32 lane = threadIdx.x % kWarp;
+    auto at = [&](i32 block, i32 row, i32 piece) {
+      return place + block % turns * turnBytes + row * 64 +
+             (piece ^ row / 2 % 4) * 16;
+    };
+#pragma unroll
+    for (i32 first = 0; first < blocks; first += turns) {
+      __syncwarp();
+#pragma unroll
+      for (i32 block = first; block < first + turns; ++block) {
+        if constexpr (C::hasNorm)
+          if (block < blocks)
+            normalize(block < blocks ? block : 0, factor);
+#pragma unroll
+        for (i32 half = 0; half < 2; ++half)
+          if (block < blocks) {
+            u32(&from)[4] = tokens[block < blocks ? block : 0][half];
+#pragma unroll
+            for (i32 i = 0; i < 4; ++i)
+              from[i] = scaled(from[i]);
+            Pack<u32, 4> words = {{from[0], from[1], from[2], from[3]}};
+            storePack(reinterpret_cast<u32 *>(
+                          at(block, lane / 4 + half * 8, lane % 4)),
+                      words);
+          }
+      }
+      __syncwarp();
+#pragma unroll
+      for (i32 block = first; block < first + turns; ++block)
+#pragma unroll
+        for (i32 step = 0; step < 2; ++step)
+          if (block < blocks) {
+            u32 b[4];
+            loadMatrices(b, at(block, lane % 8 + lane / 16 * 8,
+                               step * 2 + lane / 8 % 2));
+#pragma unroll
+            for (i32 i = 0; i < 4; ++i)
+              tokens[block < blocks ? block : 0][i / 2][step * 2 + i % 2] =
+                  b[i];
+          }
+    }
+    // The place becomes that of sums.
+    __syncwarp();
+  }
+
+  /// The factors of the norm of this lane's tokens.
+  __device__ void findFactors(f32 (&factor)[2]) const {
+    i32 g = threadIdx.x % kWarp / 4;
     if constexpr (sumsOwn) {
       f32 ofLane = sumOwn();
       factor[0] = __shfl_sync(~0u, ofLane, g);
       factor[1] = __shfl_sync(~0u, ofLane, g + 8);
     } else {
-      rowFactors<C, 16, threads>(layer, firstToken, factors());
       factor[0] = factors()[g];
       factor[1] = factors()[g + 8];
     }
-    // All but what is in the ring.
+    // A power of two, so a number may be times it before or afterwards.
+    factor[0] *= Units::tokenFactor;
+    factor[1] *= Units::tokenFactor;
+    // The weights of the norm: all but what is in the ring.
     waitForCopies<C::copiesTiles ? 0 : C::stages>();
     __syncwarp();
-    // The others have no weights there, but the ring.
-    if (!isWorking())
-      return;
+  }
+
+  /// Normalizes what this lane has of block \p block.
+  __device__ void normalize(i32 block, const f32 (&factor)[2]) {
+    const f32 *from = normWeights() + block * 32 + threadIdx.x % 4 * 8;
 #pragma unroll
-    for (i32 block = 0; block < blocks; ++block) {
-      const f32 *from = normWeights() + block * 32 + threadIdx.x % 4 * 8;
+    for (i32 i = 0; i < 4; i += 2) {
+      auto four = loadPack<4>(from + i * 2);
 #pragma unroll
-      for (i32 i = 0; i < 4; i += 2) {
-        auto four = loadPack<4>(from + i * 2);
+      for (i32 half = 0; half < 2; ++half)
 #pragma unroll
-        for (i32 half = 0; half < 2; ++half)
-#pragma unroll
-          for (i32 k = 0; k < 2; ++k)
-            tokens[block][half][i + k] =
-                normalizedPair<C>(tokens[block][half][i + k], factor[half],
-                                  four.at[2 * k], four.at[2 * k + 1]);
-      }
+        for (i32 k = 0; k < 2; ++k)
+          tokens[block][half][i + k] =
+              normalizedPair<C>(tokens[block][half][i + k], factor[half],
+                                four.at[2 * k], four.at[2 * k + 1]);
     }
   }
 
@@ -277,17 +449,17 @@ template <typename C, typename Units> struct FewRows {
           }
         sum = sumLanes<4>(sum);
         i32 span = (firstUnit * Units::steps + first * 2) * 16 / kNormSpan;
-        if (lane % 4 == 0 && span < spans && threadIdx.x / kWarp < C::warps)
+        if (lane % 4 == 0 && span < spans)
           squares[span * 16 + g + half * 8] = sum;
       }
-    __syncthreads();
+    if constexpr (!copiesTokens)
+      haveTokens();
+    meet<kProductsMeet, productThreads>();
     return normFactor<C>(addSpans<spans>(squares + lane % 16, 16));
   }
 
   /// Tokens number by number, where groups have gaps or rows are not aligned.
   __device__ void loadPlaces() {
-    if constexpr (C::hasNorm)
-      rowFactors<C, 16, threads>(layer, firstToken, factors());
     i32 g = threadIdx.x % kWarp / 4, t = threadIdx.x % 4;
 #pragma unroll
     for (i32 step = 0; step < blocks * 2; ++step)
@@ -302,14 +474,15 @@ template <typename C, typename Units> struct FewRows {
             i32 k = Units::column(firstUnit * Units::steps + step,
                                   i * 8 + 2 * t + j);
             if (step >= shareSteps || !hasUnit(step / Units::steps) || k < 0 ||
-                token(half) >= layer.live)
+                token(half) >= rows)
               continue;
             pair[j] = toFloat(layer.input[u64(token(half)) * C::columns + k]);
             if constexpr (C::hasNorm)
               pair[j] = normalized<C>(pair[j], factors()[g + half * 8],
                                       layer.norm[k]);
           }
-          tokens[step / 2][half][step % 2 * 2 + i] = packBf16(pair[0], pair[1]);
+          tokens[step / 2][half][step % 2 * 2 + i] =
+              packBf16(pair[0] * Units::tokenFactor, pair[1] * Units::tokenFactor);
         }
   }
 
@@ -317,98 +490,113 @@ template <typename C, typename Units> struct FewRows {
   // Weights
   //===--------------------------------------------------------------------===//
 
-  /// Where the ring is filled from next.
+  /// Where the ring is filled from next: a unit of this warp, or the slice of a
+  /// tile. No address, which would take registers all the time.
   struct Ahead {
-    /// The first of this warp's units of the tile.
-    const u8 *from;
-    i32 tile, unit, stage;
-    Tile found;
+    i32 tile, unit;
   };
 
-  __device__ void find(Ahead &ahead) const {
-    ahead.found = Tiles<C>::find(ahead.tile);
-    ahead.from =
-        Units::tileOf(weightOf(layer, ahead.found.part), ahead.found.index) +
-        firstUnit * Units::unitStride;
-  }
-
-  /// Begins with an empty ring. By all threads, before any other call.
+  /// Begins with an empty ring.
   __device__ Ahead start() const {
-    Ahead ahead = {nullptr, isEven || units > 0 ? begin : end, 0, 0, {0, 0}};
-    if constexpr (!C::copiesTiles) {
-      find(ahead);
-    } else {
-      if (threadIdx.x == 0) {
-#pragma unroll 1
-        for (i32 stage = 0; stage < C::stages; ++stage)
-          makeBarrier(barriers() + stage);
-        showBarriers();
-      }
-      __syncthreads();
-    }
-    return ahead;
+    bool hasAny = isEven || units > 0 || C::copiesTiles;
+    return {hasAny ? begin : end, 0};
   }
 
-  __device__ void nextTile(Ahead &ahead) const {
-    ++ahead.tile;
-    if constexpr (C::parts == 1) {
-      ahead.from += Units::tileStride;
-      ++ahead.found.index;
-    } else {
-      find(ahead);
+  /// By the copier, before all warps meet.
+  __device__ void makeBarriers() const {
+#pragma unroll
+    for (i32 which = 0; which < 2; ++which) {
+      makeBarrier(sumsThere(which), C::warps);
+      makeBarrier(sumsRead(which), kSumWarps);
     }
+    makeBarrier(tokensThere(), 1);
+    makeBarrier(tokensRead(), C::warps);
+    if constexpr (C::copiesTiles)
+#pragma unroll
+      for (i32 stage = 0; stage < C::stages; ++stage)
+        makeBarrier(ringBarrier(stage), 1);
+    showBarriers();
   }
 
-  /// Starts the copies of the next unit of this warp, if there is one.
-  __device__ void fetchUnit(Ahead &ahead) const {
+  /// Starts the copies of the next unit of this warp to stage \p stage, if there
+  /// is one.
+  __device__ void fetchUnit(Ahead &ahead, i32 stage) const {
     if (ahead.tile < end) {
-      Units::fetch(ahead.from + ahead.unit * Units::unitStride,
-                   C::width(ahead.found.part), ahead.found.index,
-                   firstUnit + ahead.unit, stageUnits(ahead.stage));
-      ahead.stage = ahead.stage + 1 == C::stages ? 0 : ahead.stage + 1;
+      Tile found = Tiles<C>::find(ahead.tile);
+      i32 unit = firstUnit + ahead.unit;
+      Units::fetch(Units::tileOf(weightOf(layer, found.part), found.index) +
+                       unit * Units::unitStride,
+                   C::width(found.part), found.index, unit,
+                   stageUnits(stage));
       if (++ahead.unit == (isEven ? C::unitsPerWarp : units)) {
         ahead.unit = 0;
-        nextTile(ahead);
+        ++ahead.tile;
       }
     }
     commitCopies();
   }
 
-  /// Starts the copy of what this block needs of the next tile, if there is
-  /// one. By thread 0, whose first unit is that of the slice.
-  __device__ void fetchTile(Ahead &ahead) const {
+  /// Bytes of a tile that this block needs, where they begin in memory.
+  __device__ u32 sliceBytes(i32 sliceUnit) const {
+    return min(C::warps * C::unitsPerWarp, Units::units - sliceUnit) *
+           Units::bytes;
+  }
+  __device__ const u8 *sliceOf(i32 tile, i32 sliceUnit) const {
+    Tile found = Tiles<C>::find(tile);
+    return Units::tileOf(weightOf(layer, found.part), found.index) +
+           sliceUnit * Units::unitStride;
+  }
+
+  /// Starts the copy of what this block needs of the next tile to stage \p
+  /// stage, if there is one. By the copier; \p sliceUnit is the first unit of
+  /// the slice.
+  __device__ void fetchTile(Ahead &ahead, i32 stage, i32 sliceUnit) const {
     if (ahead.tile >= end)
       return;
-    i32 count = min(C::warps * C::unitsPerWarp, Units::units - firstUnit);
-    find(ahead);
-    copyStretch(stageUnits(ahead.stage), ahead.from, count * Units::bytes,
-                barriers() + ahead.stage);
-    ahead.stage = ahead.stage + 1 == C::stages ? 0 : ahead.stage + 1;
+    copyStretch(stageUnits(stage) -
+                    threadIdx.x / kWarp * (C::copiesTiles ? shareBytes : 0),
+                sliceOf(ahead.tile, sliceUnit), sliceBytes(sliceUnit),
+                ringBarrier(stage));
     ++ahead.tile;
   }
 
-  /// Fills stages first .. last - 1 of the ring.
-  __device__ void fill(Ahead &ahead, i32 first, i32 last) const {
-    if (C::copiesTiles && threadIdx.x != 0)
-      return;
+  /// Fills the ring, by the copier: one tile behind the other, since tokens
+  /// stand in one queue with what is on the way; and where tokens lie tiles come
+  /// last.
+  __device__ void fillRing(Ahead &ahead, i32 sliceUnit) const {
 #pragma unroll 1
-    for (i32 stage = first; stage < last; ++stage)
-      if constexpr (C::copiesTiles)
-        fetchTile(ahead);
-      else
-        fetchUnit(ahead);
+    for (i32 stage = 0; stage < min(C::stages, end - begin); ++stage) {
+      if (stage > 0 && stage <= early)
+        waitForBarrier(ringBarrier(stage - 1), 0);
+      if (stage == early)
+        waitForBarrier(tokensRead(), 0);
+      fetchTile(ahead, stage, sliceUnit);
+    }
   }
 
-  /// Waits for the first \p stages copies, which nothing will read.
-  __device__ void drain(i32 stages) const {
-    if constexpr (C::copiesTiles) {
-      if (threadIdx.x == 0)
+  /// Brings the tokens. By the copier of tokens.
+  __device__ void copyTokens(i32 sliceUnit) const {
+    i32 first = sliceUnit * Units::steps * 16;
+    u32 bytes = min(C::columns - first, C::warps * shareSteps * 16) * 2;
+    i32 count = min(rows - firstToken, 16);
+    expectStretches(tokensThere(), count * bytes);
+    // Every block with another row first: a row for all of them at once is much
+    // slower.
+    i32 row = blockIdx.x % count;
 #pragma unroll 1
-        for (i32 stage = 0; stage < min(stages, end - begin); ++stage)
-          waitForStretch(barriers() + stage, 0);
-    } else {
-      waitForCopies<0>();
+    for (i32 i = 0; i < count; ++i) {
+      copyExpected(tokenRow(row),
+                   layer.input + u64(firstToken + row) * C::columns + first,
+                   bytes, tokensThere());
+      row = row + 1 == count ? 0 : row + 1;
     }
+  }
+
+  /// Waits for a ring that nobody will read.
+  __device__ void drain() const {
+#pragma unroll 1
+    for (i32 stage = 0; stage < min(C::stages, end - begin); ++stage)
+      waitForBarrier(ringBarrier(stage), 0);
   }
 
   //===--------------------------------------------------------------------===//
@@ -428,11 +616,11 @@ template <typename C, typename Units> struct FewRows {
     }
   };
 
-  /// What this warp has of the next tile.
-  __device__ void addTile(f32 (&mine)[2][4], Reader &reader,
+  /// What this warp has of tile \p tile.
+  __device__ void addTile(f32 (&mine)[2][4], i32 tile, Reader &reader,
                           Ahead &ahead) const {
     if constexpr (C::copiesTiles)
-      waitForStretch(barriers() + reader.stage, reader.phase);
+      waitForBarrier(ringBarrier(reader.stage), reader.phase);
 #pragma unroll
     for (i32 unit = 0; unit < C::unitsPerWarp; ++unit)
       if (hasUnit(unit)) {
@@ -443,15 +631,16 @@ template <typename C, typename Units> struct FewRows {
         const u8 *from = stageUnits(reader.stage);
         if constexpr (C::copiesTiles)
           from += unit * Units::bytes;
-        Units::add(mine, from, [&](u32(&b)[4], i32 inUnit, i32) {
-          i32 step = unit * Units::steps + inUnit;
-#pragma unroll
-          for (i32 i = 0; i < 4; ++i)
-            b[i] = tokens[step / 2][i / 2][step % 2 * 2 + i % 2];
+        Units::addFew(mine, from, extra[unit], [&](u32(&b)[4], i32 inUnit, i32) {
+          load(b, unit, inUnit);
         });
         if constexpr (!C::copiesTiles) {
           __syncwarp();
-          fetchUnit(ahead);
+          // What is known without it takes no registers.
+          if constexpr (isEven)
+            ahead = {tile + (unit + C::stages) / C::unitsPerWarp,
+                     (unit + C::stages) % C::unitsPerWarp};
+          fetchUnit(ahead, reader.stage);
           reader.next();
         }
       }
@@ -459,49 +648,93 @@ template <typename C, typename Units> struct FewRows {
       reader.next();
   }
 
-  /// Calls \p take(first, sum of this thread) for every two tiles; threads from
-  /// kSumThreads on have no sum, and those of a tile from \p end on none that
-  /// means anything.
-  template <typename Take> __device__ void run(Ahead ahead, Take take) const {
+  /// What product warps do.
+  __device__ void multiplyTiles(Ahead ahead) const {
     i32 warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
     Reader reader = {0, 0};
 #pragma unroll 1
-    for (i32 first = begin; first < end; first += 2) {
-      f32 mine[2][2][4] = {};
+    for (i32 tile = begin; tile < end; ++tile) {
+      f32 mine[2][4] = {};
+      addTile(mine, tile, reader, ahead);
+      i32 which = (tile - begin) % 2;
+      // The first time there has been nothing to read.
+      waitForBarrier(sumsRead(which), ((tile - begin) / 2 + 1) % 2);
+#pragma unroll
+      for (i32 j = 0; j < 2; ++j) {
+        Pack<f32, 4> four = {{mine[j][0], mine[j][1], mine[j][2], mine[j][3]}};
+        storePack(sums(warp, which) + j * 128 + lane * 4, four);
+      }
+      __syncwarp();
+      if (lane == 0)
+        arrive(sumsThere(which));
+    }
+  }
+
+  /// What sum warps do: calls \p before(tile) early for every tile, then \p
+  /// take(tile, sums of this thread). \p ahead and \p sliceUnit are the
+  /// copier's.
+  template <typename Before, typename Take>
+  __device__ void addTiles(Ahead ahead, i32 sliceUnit, Before before,
+                           Take take) const {
+    i32 index = threadIdx.x - productThreads;
+    f32 factor = Units::sumFactor(index % 2);
+    i32 stage = 0;
+#pragma unroll 1
+    for (i32 tile = begin; tile < end; ++tile) {
+      i32 which = (tile - begin) % 2;
+      before(tile);
+      waitForBarrier(sumsThere(which), (tile - begin) / 2 % 2);
+      // Everybody has read the stage of this tile.
+      if constexpr (C::copiesTiles) {
+        if (isCopier())
+          fetchTile(ahead, stage, sliceUnit);
+        stage = stage + 1 == C::stages ? 0 : stage + 1;
+      }
+      const f32 *from = sums(0, which) + index * 2;
+      f32 sum[2];
+#pragma unroll
+      for (i32 warp = 0; warp < C::warps; ++warp) {
+        auto pair = loadPack<2>(from + warp * (warpBytes / 4));
+#pragma unroll
+        for (i32 i = 0; i < 2; ++i)
+          sum[i] = warp == 0 ? pair.at[i] : sum[i] + pair.at[i];
+      }
+      __syncwarp();
+      if (threadIdx.x % kWarp == 0)
+        arrive(sumsRead(which));
+      // The copier and the one that arrives would go on alone.
+      __syncwarp();
 #pragma unroll
       for (i32 i = 0; i < 2; ++i)
-        if (first + i < end)
-          addTile(mine[i], reader, ahead);
-      // The stages and the sums before these have been read by everybody.
-      __syncthreads();
-      if constexpr (C::copiesTiles)
-        fill(ahead, 0, 2);
-      if (isWorking())
-#pragma unroll
-        for (i32 i = 0; i < 4; ++i) {
-          const f32(&from)[4] = mine[i / 2][i % 2];
-          Pack<f32, 4> four = {{from[0], from[1], from[2], from[3]}};
-          storePack(sums() + (warp * 2 + i / 2) * tileSums + i % 2 * 128 +
-                        lane * 4,
-                    four);
-        }
-      __syncthreads();
-      f32 sum = 0;
-      if (threadIdx.x < kSumThreads) {
-        const f32 *from = sums() + threadIdx.x % 2 * tileSums + threadIdx.x / 2;
-        sum = from[0];
-#pragma unroll
-        for (i32 other = 1; other < C::warps; ++other)
-          sum += from[other * (2 * tileSums)];
-      }
-      take(first, sum);
+        sum[i] *= factor;
+      take(tile, sum);
     }
   }
 };
 
-/// Computes \p layer. \p sink.take(layer, first, end, sum) gets the sums of
-/// two tiles at a time, in order in every block, in all its threads; see
-/// FewRows::run(). Ranges begin at multiples of \p Sink::tiles.
+/// isLastBlock() for the sum warps.
+template <i32 Threads> __device__ bool areLastSums(u32 *ticket, u32 blocks) {
+  __shared__ bool last;
+  __threadfence();
+  meet<kSumsMeet, kSumThreads>();
+  if (threadIdx.x == Threads - kSumThreads) {
+    last = atomicAdd(ticket, 1) == blocks - 1;
+    if (last)
+      *ticket = 0;
+  }
+  meet<kSumsMeet, kSumThreads>();
+  __threadfence();
+  return last;
+}
+
+/// Computes \p layer. For every tile, in order in every block, \p sink gets in
+/// all threads of the sum warps
+///
+///   extra = sink.prepare(layer, tile, end)
+///   sink.take(layer, tile, end, sums of SumPlace, extra)
+///
+/// where prepare() asks for what take() will need. Ranges begin at multiples of
+/// \p Sink::tiles.
 template <typename C, typename Units, typename Sink>
 __device__ void fewRows(Layer<C> layer, const i32 *live, i32 rows, u8 *scratch,
                         Sink &sink) {
@@ -510,70 +743,109 @@ __device__ void fewRows(Layer<C> layer, const i32 *live, i32 rows, u8 *scratch,
   constexpr i32 tiles = Tiles<C>::count();
   constexpr i32 items = ceilDiv(tiles, Sink::tiles);
   i32 slice = blockIdx.y, warp = threadIdx.x / kWarp;
-  i32 firstUnit = (slice * C::warps + warp) * C::unitsPerWarp;
-  i32 units = warp < C::warps
-                  ? max(min(Units::units - firstUnit, C::unitsPerWarp), 0)
-                  : 0;
+  i32 sliceUnit = slice * (C::warps * C::unitsPerWarp);
+  i32 firstUnit = sliceUnit + warp * C::unitsPerWarp;
+  i32 units = max(min(Units::units - firstUnit, C::unitsPerWarp), 0);
   i32 begin = i32(blockIdx.x) * items / i32(gridDim.x) * Sink::tiles;
   i32 end = (i32(blockIdx.x) + 1) * items / i32(gridDim.x) * Sink::tiles;
-  Block block = {layer, shared, i32(blockIdx.z) * 16, firstUnit,
+  Block block = {layer, shared, rows,  i32(blockIdx.z) * 16, firstUnit,
                  units, begin,  min(end, tiles)};
   typename Block::Ahead ahead = block.start();
-  block.fetchNorm();
-  constexpr i32 early = 1;
-  block.fill(ahead, 0, early);
+  layer.live = rows;
+  if (Block::isCopier())
+    block.makeBarriers();
+  __syncthreads();
+
+  if (!Block::isSumWarp()) {
+    block.fetchNorm();
+    if constexpr (!C::copiesTiles)
+      block.fetchUnit(ahead, 0);
+    waitForEarlierKernels();
+    block.loadTokens();
+    if constexpr (C::hasNorm && !Block::sumsOwn)
+      rowFactors<C, 16, Block::productThreads, kProductsMeet>(
+          layer, block.firstToken, block.factors());
+    if (block.firstToken >= liveRows(live, rows)) {
+      block.haveTokens();
+      waitForCopies<0>();
+      return;
+    }
+    if constexpr (!C::copiesTiles)
+#pragma unroll 1
+      for (i32 stage = 1; stage < C::stages; ++stage)
+        block.fetchUnit(ahead, stage);
+    block.turnTokens();
+    block.multiplyTiles(ahead);
+    return;
+  }
+
+  // Another warp brings tokens, or this one would have to choose which of the
+  // two comes first.
+  if (C::copiesTiles && Block::isCopier())
+    block.fillRing(ahead, sliceUnit);
   waitForEarlierKernels();
+  if (Block::copiesTokens && Block::isTokenCopier())
+    block.copyTokens(sliceUnit);
   layer.live = liveRows(live, rows);
   if (block.firstToken >= layer.live) {
-    block.drain(early);
+    if (C::copiesTiles && Block::isCopier())
+      block.drain();
+    if (Block::copiesTokens && Block::isTokenCopier())
+      waitForBarrier(block.tokensThere(), 0);
     return;
   }
   sink.begin(block.firstToken);
-  block.loadTokens();
-  block.fill(ahead, early, C::stages);
-  block.turnTokens();
   if constexpr (C::slices == 1) {
-    block.run(ahead, [&](i32 first, f32 sum) {
-      sink.take(layer, first, block.end, sum);
-    });
+    typename Sink::Extra extra;
+    block.addTiles(
+        ahead, sliceUnit,
+        [&](i32 tile) { extra = sink.prepare(layer, tile, block.end); },
+        [&](i32 tile, const f32(&sum)[2]) {
+          sink.take(layer, tile, block.end, sum, extra);
+        });
   } else {
     u32 range = blockIdx.z * gridDim.x + blockIdx.x;
     constexpr i32 sliceSize = C::rangeTiles * 256;
     f32 *sums = reinterpret_cast<f32 *>(scratch + C::ticketBytes) +
-                u64(range) * C::slices * sliceSize + threadIdx.x % 2 * 256 +
-                threadIdx.x / 2;
-    auto isMine = [&](i32 first) {
-      return threadIdx.x < kSumThreads &&
-             first + i32(threadIdx.x % 2) < block.end;
-    };
-    block.run(ahead, [&](i32 first, f32 sum) {
-      if (isMine(first))
-        sums[slice * sliceSize + (first - begin) * 256] = sum;
-    });
-    if (!isLastBlock(reinterpret_cast<u32 *>(scratch) + range, C::slices))
+                u64(range) * C::slices * sliceSize +
+                SumPlace<C>().index * 2;
+    block.addTiles(
+        ahead, sliceUnit, [](i32) {},
+        [&](i32 tile, const f32(&sum)[2]) {
+          Pack<f32, 2> pair = {{sum[0], sum[1]}};
+          storePack(sums + slice * sliceSize + (tile - begin) * 256, pair);
+        });
+    if (!areLastSums<Block::threads>(reinterpret_cast<u32 *>(scratch) + range,
+                                     C::slices))
       return;
-    constexpr i32 some = 3;
+    constexpr i32 some = C::slices <= 6 ? 5 : C::slices <= 12 ? 2 : 1;
 #pragma unroll 1
-    for (i32 first = begin; first < block.end; first += 2 * some) {
+    for (i32 first = begin; first < block.end; first += some) {
       // All reads first: each of them takes long.
-      f32 parts[some][C::slices];
+      f32 parts[some][C::slices][2];
+      typename Sink::Extra extra[some];
 #pragma unroll
       for (i32 i = 0; i < some; ++i)
+        if (first + i < block.end) {
 #pragma unroll
-        for (i32 other = 0; other < C::slices; ++other)
-          parts[i][other] = isMine(first + 2 * i)
-                                ? loadShared(sums + other * sliceSize +
-                                             (first + 2 * i - begin) * 256)
-                                : 0.0f;
+          for (i32 other = 0; other < C::slices; ++other)
+            loadShared(parts[i][other],
+                       sums + other * sliceSize + (first + i - begin) * 256);
+          extra[i] = sink.prepare(layer, first + i, block.end);
+        }
 #pragma unroll
-      for (i32 i = 0; i < some; ++i) {
-        f32 sum = parts[i][0];
+      for (i32 i = 0; i < some; ++i)
+        if (first + i < block.end) {
+          f32 sum[2];
 #pragma unroll
-        for (i32 other = 1; other < C::slices; ++other)
-          sum += parts[i][other];
-        if (first + 2 * i < block.end)
-          sink.take(layer, first + 2 * i, block.end, sum);
-      }
+          for (i32 j = 0; j < 2; ++j) {
+            sum[j] = parts[i][0][j];
+#pragma unroll
+            for (i32 other = 1; other < C::slices; ++other)
+              sum[j] += parts[i][other][j];
+          }
+          sink.take(layer, first + i, block.end, sum, extra[i]);
+        }
     }
   }
 }
@@ -581,24 +853,44 @@ __device__ void fewRows(Layer<C> layer, const i32 *live, i32 rows, u8 *scratch,
 /// Writes the results of a layer.
 template <typename C> struct LayerSink {
   static constexpr i32 tiles = C::gated ? 2 : 1;
+  /// Numbers of the residual.
+  struct Extra {
+    bf16 residual[2];
+  };
 
-  SumPlace place;
+  SumPlace<C> place;
+  /// Of the tile before this one, when they are gate and partner.
+  f32 gate[2];
 
   __device__ void begin(i32 firstToken) { place.token += firstToken; }
 
-  __device__ void take(const Layer<C> &layer, i32 first, i32 end, f32 sum) {
-    if (threadIdx.x >= kSumThreads)
-      return;
-    i32 number = first + threadIdx.x % 2;
-    if constexpr (C::gated) {
-      // The two tiles are gate and partner.
-      f32 up = __shfl_xor_sync(~0u, sum, 1);
-      if (threadIdx.x % 2 == 0)
-        writeSum(layer, 0, number / 2 * 16 + place.row, place.token,
-                 gatedProduct(sum, up));
-    } else if (number < end) {
-      Tile tile = Tiles<C>::find(number);
-      writeSum(layer, tile.part, tile.index * 16 + place.row, place.token, sum);
+  __device__ Extra prepare(const Layer<C> &layer, i32 number, i32) const {
+    Extra extra = {};
+    i32 output = Tiles<C>::find(number).index * 16 + place.row;
+    if constexpr (C::hasResidual)
+#pragma unroll
+      for (i32 i = 0; i < 2; ++i)
+        if (place.token + i < layer.live && output < C::width(0))
+          extra.residual[i] =
+              layer.residual[u64(place.token + i) * C::width(0) + output];
+    return extra;
+  }
+
+  __device__ void take(const Layer<C> &layer, i32 number, i32,
+                       const f32 (&sum)[2], const Extra &extra) {
+    Tile tile = Tiles<C>::find(number);
+#pragma unroll
+    for (i32 i = 0; i < 2; ++i) {
+      if (C::gated && tile.part == 0) {
+        gate[i] = sum[i];
+        continue;
+      }
+      f32 result = sum[i];
+      if constexpr (C::gated)
+        result = gatedProduct(gate[i], sum[i]);
+      writeSum(layer, C::gated ? 0 : tile.part, tile.index * 16 + place.row,
+               place.token + i, result,
+               [&](u64) { return extra.residual[i]; });
     }
   }
 };

@@ -26,50 +26,55 @@ namespace tandem {
 template <typename C> struct HeadSink {
   static constexpr i32 tiles = 8;
   static constexpr i32 parts = ceilDiv(Tiles<C>::count(), tiles);
+  struct Extra {};
 
   f32 *logits;
   i32 *tokens;
-  SumPlace place;
+  SumPlace<C> place;
   i32 firstToken = 0;
-  Largest best = {minusInfinity(), 0};
+  Largest best[2] = {{minusInfinity(), 0}, {minusInfinity(), 0}};
 
   __device__ void begin(i32 first) { firstToken = first; }
 
-  __device__ void take(const Layer<C> &layer, i32 first, i32 end, f32 sum) {
-    i32 tile = first + threadIdx.x % 2;
+  __device__ Extra prepare(const Layer<C> &, i32, i32) const { return {}; }
+
+  __device__ void take(const Layer<C> &layer, i32 tile, i32,
+                       const f32 (&sum)[2], const Extra &) {
     i32 output = tile * 16 + place.row;
-    if (tile < end && output < C::width(0) && sum > best.value)
-      best = {sum, output};
-    if ((first + 2) % tiles == 0 || first + 2 >= Tiles<C>::count())
-      finish(layer, first / tiles);
+#pragma unroll
+    for (i32 i = 0; i < 2; ++i)
+      if (output < C::width(0) && sum[i] > best[i].value)
+        best[i] = {sum[i], output};
+    if ((tile + 1) % tiles == 0 || tile + 1 == Tiles<C>::count())
+      finish(layer, tile / tiles);
   }
 
-  /// The largest over the rows of tiles. Bits 1, 3, 4 and 8 of a thread's
-  /// number are its token, all others its row and tile.
+  /// The largest over rows: bits 0, 3, 4 and 5 of a thread's place.
   __device__ void finish(const Layer<C> &layer, i32 part) {
-    __shared__ Largest ofWarp[16][8];
-    i32 warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+    __shared__ Largest ofWarp[kSumWarps][8];
+    i32 warp = place.index / kWarp, lane = place.index % kWarp;
 #pragma unroll
-    for (i32 distance = 1; distance <= 4; distance *= 4) {
-      f32 value = __shfl_xor_sync(~0u, best.value, distance);
-      i32 token = __shfl_xor_sync(~0u, best.column, distance);
-      best.take(value, token);
+    for (i32 i = 0; i < 2; ++i) {
+#pragma unroll
+      for (i32 distance = 1; distance <= 16; distance *= distance == 1 ? 8 : 2) {
+        f32 value = __shfl_xor_sync(~0u, best[i].value, distance);
+        i32 token = __shfl_xor_sync(~0u, best[i].column, distance);
+        best[i].take(value, token);
+      }
+      if (lane % 2 == 0 && lane < 8)
+        ofWarp[warp][lane + i] = best[i];
+      best[i] = {minusInfinity(), 0};
     }
-    if (warp < 16 && (lane & 5) == 0)
-      ofWarp[warp][lane / 8 * 2 + lane / 2 % 2] = best;
-    __syncthreads();
-    if (threadIdx.x < 16 && firstToken + i32(threadIdx.x) < layer.live) {
-      i32 first = threadIdx.x / 8 * 8, column = threadIdx.x % 8;
-      best = ofWarp[first][column];
-      for (i32 other = 1; other < 8; ++other)
-        best.take(ofWarp[first + other][column].value,
-                  ofWarp[first + other][column].column);
-      u64 to = u64(firstToken + threadIdx.x) * parts + part;
-      logits[to] = best.value;
-      tokens[to] = best.column;
+    meet<kSumsMeet, kSumThreads>();
+    if (place.index < 16 && firstToken + place.index < layer.live) {
+      i32 first = place.index / 8 * 2, column = place.index % 8;
+      Largest all = ofWarp[first][column], other = ofWarp[first + 1][column];
+      all.take(other.value, other.column);
+      u64 to = u64(firstToken + place.index) * parts + part;
+      logits[to] = all.value;
+      tokens[to] = all.column;
     }
-    best = {minusInfinity(), 0};
-    __syncthreads();
+    meet<kSumsMeet, kSumThreads>();
   }
 };
 

@@ -102,16 +102,23 @@ __device__ inline f32 gatedProduct(f32 gate, f32 up) {
 }
 
 /// Writes \p sum as the number \p output of \p token. \p sum is that of a gated
-/// layer when the layer is one.
-template <typename C>
+/// layer when the layer is one; \p residual() is the number to add to it.
+template <typename C, typename Residual>
 __device__ void writeSum(const Layer<C> &layer, i32 part, i32 output, i32 token,
-                         f32 sum) {
+                         f32 sum, Residual residual) {
   if (token >= layer.live || output >= C::width(part))
     return;
   u64 place = u64(token) * C::width(part) + output;
   if constexpr (C::hasResidual)
-    sum = toFloat(layer.residual[place]) + rounded(sum);
+    sum = toFloat(residual(place)) + rounded(sum);
   resultOf(layer, part)[place] = fromFloat<typename C::Result>(sum);
+}
+
+template <typename C>
+__device__ void writeSum(const Layer<C> &layer, i32 part, i32 output, i32 token,
+                         f32 sum) {
+  writeSum(layer, part, output, token, sum,
+           [&](u64 place) { return layer.residual[place]; });
 }
 
 /// A normalized number: of \p x, the factor of its row, the weight of its
@@ -134,8 +141,9 @@ template <typename C, i32 Tokens> __device__ constexpr i32 factorBytes() {
 }
 
 /// The factors of the norm of tokens \p firstToken .. + Tokens - 1, in \p
-/// shared [Tokens], by all \p Threads threads of a block.
-template <typename C, i32 Tokens, i32 Threads>
+/// shared [Tokens], by the \p Threads threads of a block that meet at \p
+/// Barrier.
+template <typename C, i32 Tokens, i32 Threads, i32 Barrier = 0>
 __device__ void rowFactors(const Layer<C> &layer, i32 firstToken, f32 *shared) {
   constexpr i32 spans = ceilDiv(C::columns, kNormSpan);
   f32 *squares = shared + Tokens;
@@ -153,11 +161,11 @@ __device__ void rowFactors(const Layer<C> &layer, i32 firstToken, f32 *shared) {
     if (threadIdx.x % 4 == 0 && span < spans)
       squares[span * Tokens + token] = sum;
   }
-  __syncthreads();
+  meet<Barrier, Threads>();
   if (threadIdx.x < Tokens)
     shared[threadIdx.x] =
         normFactor<C>(addSpans<spans>(squares + threadIdx.x, Tokens));
-  __syncthreads();
+  meet<Barrier, Threads>();
 }
 
 } // namespace tandem

@@ -109,6 +109,18 @@ template <typename C> struct DenseUnits {
     }
   }
 
+  /// Tokens and sums are what they are, and nothing else is known of units.
+  static constexpr bool hasExtra = false;
+  struct Extra {};
+  static constexpr f32 tokenFactor = 1;
+  static constexpr u32 tokenPair = 0x3f803f80u;
+  __device__ static f32 sumFactor(i32) { return 1; }
+  template <typename Load>
+  __device__ static void addFew(f32 (&sums)[2][4], const u8 *from,
+                                const Extra &, Load load) {
+    add<2>(sums, from, load);
+  }
+
   /// Adds the unit at \p from to \p sums. \p load(b, step, j) gives B of a
   /// step of the unit for the tokens of sums[j] and sums[j + 1].
   template <i32 Tiles, typename Load>

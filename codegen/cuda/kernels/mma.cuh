@@ -128,13 +128,22 @@ constexpr bool kCopiesStretches = true;
 constexpr bool kCopiesStretches = false;
 #endif
 
-/// Makes \p barrier, u64 in shared memory, one that a copyStretch() completes.
-__device__ inline void makeBarrier(u64 *barrier) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile(
-      "mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(sharedAddress(barrier))
-      : "memory");
-#endif
+/// Makes \p barrier, u64 in shared memory, one that is complete when \p count
+/// threads have come by arrive() or copyStretch(), and what they copy is there.
+__device__ inline void makeBarrier(u64 *barrier, u32 count = 1) {
+  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(
+                   sharedAddress(barrier)),
+               "r"(count)
+               : "memory");
+}
+
+/// Comes to \p barrier: whoever waits for it sees what this thread has written.
+__device__ inline void arrive(u64 *barrier) {
+  asm volatile("{\n"
+               ".reg .b64 state;\n"
+               "mbarrier.arrive.shared.b64 state, [%0];\n"
+               "}\n" ::"r"(sharedAddress(barrier))
+               : "memory");
 }
 
 /// Makes barriers known to copies. By the thread that has made them.
@@ -144,15 +153,21 @@ __device__ inline void showBarriers() {
 #endif
 }
 
-/// Starts a copy of \p bytes, a multiple of 16, which completes \p barrier. By
-/// one thread.
-__device__ inline void copyStretch(void *to, const void *from, u32 bytes,
-                                   u64 *barrier) {
+/// Comes to \p barrier and says how many bytes of copies it has to wait for.
+__device__ inline void expectStretches(u64 *barrier, u32 bytes) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
                    sharedAddress(barrier)),
                "r"(bytes)
                : "memory");
+#endif
+}
+
+/// Starts a copy of \p bytes, a multiple of 16, that \p barrier expects. By one
+/// thread.
+__device__ inline void copyExpected(void *to, const void *from, u32 bytes,
+                                    u64 *barrier) {
+#if __CUDA_ARCH__ >= 900
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::"
                "bytes [%0], [%1], %2, [%3];" ::"r"(sharedAddress(to)),
                "l"(from), "r"(bytes), "r"(sharedAddress(barrier))
@@ -160,14 +175,40 @@ __device__ inline void copyStretch(void *to, const void *from, u32 bytes,
 #endif
 }
 
-/// Waits for the copy that completes \p barrier for the first, third .. time
-/// (\p phase 0) or the second, fourth .. (1).
-__device__ inline void waitForStretch(u64 *barrier, u32 phase) {
+/// Starts a copy of \p bytes, a multiple of 16, which completes \p barrier. By
+/// one thread.
+__device__ inline void copyStretch(void *to, const void *from, u32 bytes,
+                                   u64 *barrier) {
+  expectStretches(barrier, bytes);
+  copyExpected(to, from, bytes, barrier);
+}
+
+/// Asks for a stretch of memory to be in the cache of all processors.
+__device__ inline void prefetchStretch(const void *from, u32 bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from),
+               "r"(bytes)
+               : "memory");
+#endif
+}
+
+/// Waits until \p barrier is complete for the first, third .. time (\p phase 0)
+/// or the second, fourth .. (1); phase 1 of a new barrier is behind it.
+__device__ inline void waitForBarrier(u64 *barrier, u32 phase) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("{\n"
                ".reg .pred done;\n"
                "again:\n"
                "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+               "@!done bra again;\n"
+               "}\n" ::"r"(sharedAddress(barrier)),
+               "r"(phase)
+               : "memory");
+#else
+  asm volatile("{\n"
+               ".reg .pred done;\n"
+               "again:\n"
+               "mbarrier.test_wait.parity.shared.b64 done, [%0], %1;\n"
                "@!done bra again;\n"
                "}\n" ::"r"(sharedAddress(barrier)),
                "r"(phase)

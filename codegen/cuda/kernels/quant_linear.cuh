@@ -23,6 +23,20 @@
 // bf16 by moving their bits. A group is summed by tensor cores, then times its
 // scale added to the output in f32: scales are never rounded into weights.
 //
+// Up to 16 rows, codes of 4 bits with bf16 scales and groups of 32 to 128 are
+// not even taken out of their words. A bf16 whose upper byte is 0 is its lower
+// byte times 2^-133, without a gap where exponents begin, so the masks 0x000f
+// and 0x00f0 leave a code and 16 times a code, the latter for outputs 8 .. 15:
+//
+//   word & 0x000f000f    word & 0x00f000f0    word >> 8 & ..    word >> 8 & ..
+//   a[0]                 16 a[1]              a[2]              16 a[3]
+//
+// Tokens are multiplied by 2^64 so that sums, 2^-69 and 2^-65 of what they
+// should be, are numbers as good as any; a token from 2^64 on, which no model
+// has, would become infinite. What a code has too much, 8, is taken off group by
+// group with one product more: of the scales and of -8 times the tokens' sums
+// over the group, those in three bf16 parts.
+//
 // Kernels: few_rows.cuh up to 16 rows at a time, many_rows.cuh beyond, and
 // wide_rows.cuh for hundreds, which takes scales into the weights.
 //
@@ -342,6 +356,128 @@ template <typename C> struct CodeStage {
   }
 };
 
+/// Units of codes in few_rows.cuh.
+template <typename C> struct FewQuantUnits : QuantUnits<C> {
+  using Base = QuantUnits<C>;
+  using Layout = UnitLayout<C>;
+
+  /// Whether codes are multiplied where they lie in their words.
+  static constexpr bool isRaw = C::bits == 4 && !C::zeroPoints &&
+                                Layout::holdsGroups && Layout::isDense &&
+                                Layout::groups <= 4 &&
+                                kIsBf16<typename C::Scale>;
+  static constexpr bool hasExtra = isRaw;
+
+  /// What a unit takes off its sums: B of one product with the scales, whose
+  /// columns are
+  ///
+  ///   0..3, 4..7, 8..11   three parts of -8 times the sums of a token over
+  ///                       groups 0..3
+  struct Extra {
+    u32 b[2][2];
+
+    template <typename Load> __device__ void make(Load load) {
+      i32 g = threadIdx.x % kWarp / 4, t = threadIdx.x % 4;
+      // Tokens as A: column n of the product is the sum over group n % 4.
+      f32 c[4] = {0, 0, 0, 0};
+#pragma unroll
+      for (i32 step = 0; step < Layout::steps; ++step) {
+        u32 tokens[4];
+        load(tokens, step);
+        u32 a[4] = {tokens[0], tokens[2], tokens[1], tokens[3]};
+        // -8 * 2^-133.
+        u32 choice = g % 4 == step / Layout::stepsPerGroup ? 0x80088008u : 0;
+        multiply(c, a, choice, choice);
+      }
+#pragma unroll
+      for (i32 half = 0; half < 2; ++half) {
+        f32 low = c[2 * half], high = c[2 * half + 1];
+        u32 parts[3];
+#pragma unroll
+        for (i32 part = 0; part < 3; ++part) {
+          parts[part] = packBf16(low, high);
+          low -= __uint_as_float(parts[part] << 16);
+          high -= __uint_as_float(parts[part] & 0xffff0000u);
+        }
+        b[half][0] = t < 2 ? parts[0] : parts[1];
+        b[half][1] = t < 2 ? parts[2] : 0;
+      }
+    }
+  };
+
+  /// Tokens are times 2^64 in products of codes as they lie.
+  static constexpr f32 tokenFactor = isRaw ? 18446744073709551616.0f : 1.0f;
+  static constexpr u32 tokenPair = isRaw ? 0x5f805f80u : 0x3f803f80u;
+  /// What sums of rows 8 half .. are multiplied by: 2^69 and 2^65.
+  __device__ static f32 sumFactor(i32 half) {
+    return isRaw ? __uint_as_float(half ? 0x60000000u : 0x62000000u) : 1.0f;
+  }
+
+  template <typename Load>
+  __device__ static void addFew(f32 (&sums)[2][4], const u8 *from,
+                                const Extra &extra, Load load) {
+    if constexpr (isRaw)
+      addRaw(sums, from, extra, load);
+    else
+      Base::template add<2>(sums, from, load);
+  }
+
+  template <typename Load>
+  __device__ static void addRaw(f32 (&sums)[2][4], const u8 *from,
+                                const Extra &extra, Load load) {
+    constexpr i32 groups = Layout::groups;
+    i32 lane = threadIdx.x % kWarp;
+    auto scales = Base::loadScales(from, 0), scales8 = Base::loadScales(from, 1);
+    const u32 *words =
+        reinterpret_cast<const u32 *>(from + Layout::scaleBytes) + lane * 4;
+    auto low = loadPack<4>(words), high = loadPack<4>(words + 4 * kWarp);
+
+    auto pairOf = [&](const typename Base::Scales &list) {
+      u32 first = list.at[0].bits;
+      if constexpr (groups >= 2)
+        first |= u32(list.at[1].bits) << 16;
+      if constexpr (groups == 4)
+        if (lane % 2 != 0)
+          first = list.at[2].bits | u32(list.at[3].bits) << 16;
+      return first;
+    };
+    u32 pair = pairOf(scales);
+    // Rows 8 .. 15 are 16 times what they are.
+    u32 pair8 = multiplyPair(pairOf(scales8), 0x41804180u);
+    u32 a[4] = {pair, pair8, pair, pair8};
+    multiply(sums[0], a, extra.b[0][0], extra.b[0][1]);
+    multiply(sums[1], a, extra.b[1][0], extra.b[1][1]);
+
+#pragma unroll
+    for (i32 group = 0; group < groups; ++group) {
+      f32 parts[2][4];
+#pragma unroll
+      for (i32 i = 0; i < Layout::stepsPerGroup; ++i) {
+        i32 step = group * Layout::stepsPerGroup + i;
+        u32 word = step < 4 ? low.at[step % 4] : high.at[step % 4];
+        u32 codes[4] = {word & 0x000f000fu, word & 0x00f000f0u,
+                        word >> 8 & 0x000f000fu, word >> 8 & 0x00f000f0u};
+        u32 b[4];
+        load(b, step, 0);
+        if (i == 0) {
+          multiplyFirst(parts[0], codes, b[0], b[1]);
+          multiplyFirst(parts[1], codes, b[2], b[3]);
+        } else {
+          multiply(parts[0], codes, b[0], b[1]);
+          multiply(parts[1], codes, b[2], b[3]);
+        }
+      }
+      f32 scale = toFloat(scales.at[group]),
+          scale8 = toFloat(scales8.at[group]);
+#pragma unroll
+      for (i32 j = 0; j < 2; ++j)
+#pragma unroll
+        for (i32 i = 0; i < 4; ++i)
+          sums[j][i] = fma(i < 2 ? scale : scale8, parts[j][i], sums[j][i]);
+    }
+  }
+};
+
 template <typename C>
 __device__ void quantLinear(const Layer<C> &layer, const i32 *live, i32 rows,
                             u8 *scratch) {
@@ -351,7 +487,7 @@ __device__ void quantLinear(const Layer<C> &layer, const i32 *live, i32 rows,
     manyRows<C, QuantUnits<C>>(layer, live, rows, scratch);
   } else {
     LayerSink<C> sink;
-    fewRows<C, QuantUnits<C>>(layer, live, rows, scratch, sink);
+    fewRows<C, FewQuantUnits<C>>(layer, live, rows, scratch, sink);
   }
 }
 

@@ -22,7 +22,7 @@
 // CHECK-NEXT: #include "linear.cuh"
 // CHECK: using Result = f32;
 // CHECK: using Element = bf16;
-// CHECK: extern "C" __global__ void __launch_bounds__({{[0-9]+}})
+// CHECK: extern "C" __global__ void __launch_bounds__({{[0-9]+}}, 1)
 // CHECK-NEXT: linear_4x64_bf16_f32_r16(const bf16 *x, const u8 *weight0, f32 *y0, const i32 *live, i32 rows, u8 *scratch) {
 // CHECK: tandem::linear<linear_4x64_bf16_f32_r16_choices>(
 // CHECK-LABEL: // quant_linear for sm_86
@@ -30,7 +30,7 @@
 // CHECK: using Result = bf16;
 // CHECK: static constexpr i32 bits = 4, group = 32;
 // CHECK: using Scale = bf16;
-// CHECK: extern "C" __global__ void __launch_bounds__({{[0-9]+}})
+// CHECK: extern "C" __global__ void __launch_bounds__({{[0-9]+}}, 1)
 // CHECK-NEXT: quant_linear_256x64_q4_g32_bf16_r16(const bf16 *x, const u8 *weight0, bf16 *y0, const i32 *live, i32 rows, u8 *scratch) {
 // CHECK: tandem::quantLinear<quant_linear_256x64_q4_g32_bf16_r16_choices>(
 // CHECK-LABEL: // rms_norm for sm_86

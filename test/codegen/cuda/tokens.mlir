@@ -10,7 +10,7 @@
 // CHECK-NEXT: #include "linear.cuh"
 // CHECK: using Result = f32;
 // CHECK: using Element = bf16;
-// CHECK: extern "C" __global__ void __launch_bounds__({{[0-9]+}})
+// CHECK: extern "C" __global__ void __launch_bounds__({{[0-9]+}}, 1)
 // CHECK-NEXT: linear_300x64_bf16_f32_r16(const bf16 *x, const u8 *weight0, f32 *y0, const i32 *live, i32 rows, u8 *scratch) {
 // CHECK: tandem::linear<linear_300x64_bf16_f32_r16_choices>(
 // CHECK-LABEL: // drop_rows for sm_90
