@@ -179,9 +179,9 @@ TableBuilder::Tables<artifact::Kernel> TableBuilder::buildKernels() {
     kernelIndexes[kernel.symbol] = kernels.size();
     auto symbol = text(kernel.symbol);
     auto family = text(kernel.family);
-    kernels.push_back(artifact::CreateKernel(builder, symbol, family,
-                                             kernel.image, kernel.scratch,
-                                             kernel.block, kernel.shared));
+    kernels.push_back(artifact::CreateKernel(
+        builder, symbol, family, kernel.image, kernel.scratch, kernel.block,
+        kernel.shared, kernel.startsEarly));
   }
   return kernels;
 }

@@ -37,7 +37,7 @@ Code codegen::makeCode(CudaImage image) {
     for (CudaKernel &kernel : unit.source.kernels)
       code.kernels.push_back({std::move(kernel.symbol), unit.source.name, index,
                               kernel.scratch, kernel.block, kernel.shared,
-                              kernel.grid});
+                              kernel.grid, kernel.startsEarly});
   }
   return code;
 }

@@ -30,11 +30,12 @@ struct CodeKernel {
   uint32_t image = 0;
   /// Bytes: of a thread on a processor, of the whole grid on a GPU.
   uint64_t scratch = 0;
-  /// GPU: threads and dynamic shared memory (bytes) of a block, and the blocks
-  /// of a launch.
+  /// GPU: threads and dynamic shared memory (bytes) of a block, the blocks of a
+  /// launch, and whether it may begin early.
   uint32_t block = 0;
   uint32_t shared = 0;
   CudaGridRule grid;
+  bool startsEarly = false;
 };
 
 struct Code {

@@ -689,6 +689,9 @@ Expected<CudaKernel> KernelEmitter::emit(std::string &text) {
   if (!isIdentifier(kernel.symbol))
     refuse("expects a name of letters, digits and underscores");
   emitFamily();
+  // Blocks of gated_delta that are there early leave less for those that work.
+  kernel.startsEarly =
+      target.startsEarly && kernel.family != KernelFamily::gated_delta;
   // Limits of a grid.
   constexpr int64_t most = 65535;
   const CudaGridRule &grid = kernel.grid;

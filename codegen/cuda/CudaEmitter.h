@@ -58,6 +58,9 @@ struct CudaKernel {
   /// Whether it is better with the target's warpgroupArch.
   bool usesWarpgroups = false;
   CudaGridRule grid;
+  /// Whether a launch may begin before those in front have ended, for which the
+  /// kernel waits itself.
+  bool startsEarly = false;
 };
 
 /// Kernels of one family.

@@ -21,6 +21,8 @@ struct CudaTarget {
   int64_t sharedLimit;
   /// Whether it copies stretches of memory as a whole: cp.async.bulk.
   bool copiesStretches;
+  /// Whether kernels can wait for those in front of them: griddepcontrol.
+  bool startsEarly;
   /// The architecture whose machine code multiplies with four warps at a time,
   /// `sm_90a`; empty: none. Its PTX would run on no later GPU.
   std::string warpgroupArch = "";

@@ -89,7 +89,8 @@ namespace tandem::cuda {
   X(graphExecDestroy, cuGraphExecDestroy, (GraphExec exec))
 
 /// Functions that only newer drivers have; null otherwise. Conditional nodes
-/// came with CUDA 12.3, the sizes of parameters with CUDA 12.4.
+/// and kinds of edges came with CUDA 12.3, the sizes of parameters with CUDA
+/// 12.4.
 #define TANDEM_CUDA_NEWER_FUNCTIONS(X)                                         \
   X(functionGetParamInfo, cuFuncGetParamInfo,                                  \
     (Function function, size_t index, size_t *offset, size_t *size))           \
@@ -98,7 +99,10 @@ namespace tandem::cuda {
      uint32_t defaultValue, uint32_t flags))                                   \
   X(graphAddNode, cuGraphAddNode,                                              \
     (GraphNode * node, Graph graph, const GraphNode *dependencies,             \
-     size_t dependencyCount, GraphNodeParams *params))
+     size_t dependencyCount, GraphNodeParams *params))                         \
+  X(graphAddDependencies, cuGraphAddDependencies_v2,                           \
+    (Graph graph, const GraphNode *from, const GraphNode *to,                  \
+     const GraphEdgeData *edges, size_t count))
 
 class CudaApi {
 public:

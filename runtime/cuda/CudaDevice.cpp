@@ -20,6 +20,9 @@ static constexpr uint64_t scratchAlignment = 256;
 /// this the sizes are exact.
 static constexpr uint64_t driverReserve = uint64_t(64) << 20;
 
+/// The first one whose kernels can begin before those in front have ended.
+static constexpr unsigned earlyArchitecture = 90;
+
 static uint64_t roundUp(uint64_t value, uint64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;
 }
@@ -69,10 +72,22 @@ CudaDevice::create(const Artifact &artifact, const CudaOptions &options) {
   TANDEM_RETURN_IF_ERROR(device->loadKernels(artifact));
   device->resolve(artifact);
   TANDEM_RETURN_IF_ERROR(device->checkParameters());
-  TANDEM_RETURN_IF_ERROR(device->buildGraphs());
+  device->startsLate =
+      std::ranges::none_of(device->kernels, &Kernel::startsEarly);
+  Status built = device->buildGraphs();
+  if (!built.isOk() && !device->startsLate) {
+    // Perhaps it is the edges between kernels that start early.
+    device->startsLate = true;
+    built = device->buildGraphs();
+  }
+  TANDEM_RETURN_IF_ERROR(built);
   if (root.loop() && options.loopOnDevice) {
     // The host can do it, too.
     auto loop = device->buildLoop(artifact);
+    if (!loop.isOk() && !device->startsLate) {
+      device->startsLate = true;
+      loop = device->buildLoop(artifact);
+    }
     device->whyNoLoop = loop.status();
     if (loop.isOk())
       device->loop = std::move(*loop);
@@ -161,7 +176,11 @@ Status CudaDevice::loadKernels(const Artifact &artifact) {
                             modules->find(artifact, index));
     DevicePointer own = kernel.scratch() ? scratch.get() + offset : 0;
     offset += roundUp(kernel.scratch(), scratchAlignment);
-    kernels.push_back({function, kernel.block(), kernel.shared(), own});
+    // Code for older GPUs does not wait, whatever the file says.
+    bool startsEarly =
+        kernel.starts_early() && context->architecture() >= earlyArchitecture;
+    kernels.push_back(
+        {function, kernel.block(), kernel.shared(), own, startsEarly});
   }
   return Status();
 }
@@ -254,7 +273,8 @@ cuda::KernelLaunch CudaDevice::resolved(const Launch &launch) const {
           kernel.block,
           kernel.shared,
           std::span(parameters)
-              .subspan(launch.firstParameter, launch.parameterCount)};
+              .subspan(launch.firstParameter, launch.parameterCount),
+          kernel.startsEarly && !startsLate};
 }
 
 Status CudaDevice::addProgram(cuda::GraphChain &chain, uint32_t program) const {

@@ -101,6 +101,7 @@ private:
     uint32_t block, shared;
     /// Null without scratch.
     cuda::DevicePointer scratch;
+    bool startsEarly;
   };
 
   CudaDevice() = default;
@@ -145,6 +146,9 @@ private:
   std::vector<Program> programs;
   std::unique_ptr<cuda::CudaLoop> loop;
   Status whyNoLoop;
+  /// Whether all kernels begin when those in front have ended: there is none
+  /// that can do otherwise, or the driver takes no graph with it.
+  bool startsLate = false;
   /// The program that ran last; none yet when negative.
   int64_t lastProgram = -1;
 };

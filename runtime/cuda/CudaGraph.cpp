@@ -22,12 +22,28 @@ Status GraphChain::addKernel(const KernelLaunch &launch,
                              launch.shared,
                              values.data(),
                              nullptr};
+  bool isEarly = launch.startsEarly && lastIsKernel && api.graphAddDependencies;
   GraphNode node = nullptr;
-  TANDEM_RETURN_IF_ERROR(api.status(
-      api.graphAddKernelNode(&node, graph, before(), last ? 1 : 0, &params),
-      "cuGraphAddKernelNode for ", location));
+  TANDEM_RETURN_IF_ERROR(
+      api.status(api.graphAddKernelNode(&node, graph, before(),
+                                        last && !isEarly ? 1 : 0, &params),
+                 "cuGraphAddKernelNode for ", location));
+  if (isEarly)
+    TANDEM_RETURN_IF_ERROR(linkEarly(node, location));
   last = node;
+  lastIsKernel = true;
   return Status();
+}
+
+Status GraphChain::linkEarly(GraphNode node, std::string_view location) {
+  GraphEdgeData edge = {graphPortProgrammatic, 0, graphEdgeProgrammatic, {}};
+  if (api.graphAddDependencies(graph, &last, &node, &edge, 1) ==
+      Result::Success)
+    return Status();
+  // Later is as good.
+  edge = {};
+  return api.status(api.graphAddDependencies(graph, &last, &node, &edge, 1),
+                    "cuGraphAddDependencies for ", location);
 }
 
 Status GraphChain::addEvent(Event event) {
@@ -36,6 +52,7 @@ Status GraphChain::addEvent(Event event) {
       api.graphAddEventRecordNode(&node, graph, before(), last ? 1 : 0, event),
       "cuGraphAddEventRecordNode"));
   last = node;
+  lastIsKernel = false;
   return Status();
 }
 
@@ -51,6 +68,7 @@ Status GraphChain::addWhile(ConditionHandle condition, Context context,
       "cuGraphAddNode for the loop"));
   body = params.conditional.bodies[0];
   last = node;
+  lastIsKernel = false;
   return Status();
 }
 

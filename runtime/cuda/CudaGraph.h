@@ -24,6 +24,8 @@ struct KernelLaunch {
   /// The values of the parameters, 8 bytes each of which a smaller parameter
   /// takes the first.
   std::span<const uint64_t> parameters;
+  /// Whether the kernel waits itself for those in front of it.
+  bool startsEarly = false;
 };
 
 /// Adds nodes to a graph, each behind the one before.
@@ -32,7 +34,8 @@ public:
   /// The graph is empty and outlives the chain.
   GraphChain(const CudaApi &api, Graph graph) : api(api), graph(graph) {}
 
-  /// \p location names the launch in the message of a failure.
+  /// \p location names the launch in the message of a failure. A kernel that
+  /// starts early does so behind another kernel, where the driver knows how.
   Status addKernel(const KernelLaunch &launch, std::string_view location);
   /// Records \p event when all nodes before have ended.
   Status addEvent(Event event);
@@ -41,11 +44,14 @@ public:
   Status addWhile(ConditionHandle condition, Context context, Graph &body);
 
 private:
+  /// Makes \p node, which may begin early, the one behind the last.
+  Status linkEarly(GraphNode node, std::string_view location);
   const GraphNode *before() const { return last ? &last : nullptr; }
 
   const CudaApi &api;
   Graph graph;
   GraphNode last = nullptr;
+  bool lastIsKernel = false;
 };
 
 /// An empty graph.

@@ -122,6 +122,19 @@ struct GraphNodeParams {
 };
 inline constexpr int32_t graphNodeConditional = 13;
 
+/// CUgraphEdgeData. All zero: the node behind begins when the one in front has
+/// ended.
+struct GraphEdgeData {
+  uint8_t fromPort;
+  uint8_t toPort;
+  uint8_t type;
+  uint8_t reserved[5];
+};
+/// Of an edge between kernels: the one behind may begin when all blocks of the
+/// one in front have allowed it, and waits for its end itself.
+inline constexpr uint8_t graphPortProgrammatic = 1;
+inline constexpr uint8_t graphEdgeProgrammatic = 1;
+
 } // namespace tandem::cuda
 
 #endif // TANDEM_RUNTIME_CUDA_CUDATYPES_H

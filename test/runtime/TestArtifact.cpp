@@ -147,7 +147,7 @@ private:
     for (const KernelSpec &kernel : spec.kernels)
       result.push_back(artifact::CreateKernelDirect(
           builder, kernel.symbol.c_str(), kernel.family.c_str(), kernel.image,
-          kernel.scratch, kernel.block, kernel.shared));
+          kernel.scratch, kernel.block, kernel.shared, kernel.startsEarly));
     return builder.CreateVector(result);
   }
 

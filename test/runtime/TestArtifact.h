@@ -83,6 +83,7 @@ struct KernelSpec {
   std::string family = "test";
   /// For a GPU.
   uint32_t block = 1, shared = 0;
+  bool startsEarly = false;
 };
 
 struct LaunchSpec {

@@ -292,3 +292,51 @@ TEST_F(CudaDeviceTest, OldDriversWithoutNewFunctionsDo) {
   machine.run("calls");
   EXPECT_EQ(machine.read<int32_t>("calls", 1)[0], 1);
 }
+
+namespace {
+/// A program of three launches of a kernel that can start early.
+ArtifactSpec earlySpec() {
+  ArtifactSpec spec = programsSpec();
+  spec.kernels[1].startsEarly = true;
+  for (ProgramSpec &program : spec.programs)
+    if (program.name == "calls")
+      program.launches.resize(3, program.launches.at(0));
+  return spec;
+}
+
+/// What a run of it counts.
+int32_t countCalls(CudaMachine &machine) {
+  machine.run("calls");
+  return machine.read<int32_t>("calls", 1)[0];
+}
+} // namespace
+
+TEST_F(CudaDeviceTest, KernelsStartEarlyBehindKernelsWhereTheGpuCan) {
+  CudaMachine old(earlySpec());
+  ASSERT_TRUE(old.device) << old.problem;
+  EXPECT_EQ(fake->calls["cuGraphAddDependencies_v2"], 0u);
+  EXPECT_EQ(countCalls(old), 3);
+
+  fake->major = 9;
+  fake->minor = 0;
+  CudaMachine machine(earlySpec());
+  ASSERT_TRUE(machine.device) << machine.problem;
+  EXPECT_EQ(fake->kernelsEarly, std::vector<std::string>(2, "count_calls"));
+  EXPECT_EQ(countCalls(machine), 3);
+}
+
+TEST_F(CudaDeviceTest, DriversThatRefuseEarlyKernelsGetThemLate) {
+  fake->major = 9;
+  fake->minor = 0;
+  fake->refusesEarlyEdges = true;
+  CudaMachine edges(earlySpec());
+  ASSERT_TRUE(edges.device) << edges.problem;
+  EXPECT_EQ(countCalls(edges), 3);
+
+  fake->refusesEarlyEdges = false;
+  fake->refusesEarlyGraphs = true;
+  CudaMachine graphs(earlySpec());
+  ASSERT_TRUE(graphs.device) << graphs.problem;
+  EXPECT_EQ(countCalls(graphs), 3);
+  EXPECT_TRUE(fake->kernelsEarly.empty());
+}

@@ -49,6 +49,8 @@ SAME_NUMBER(memHostAllocDeviceMap, CU_MEMHOSTALLOC_DEVICEMAP);
 SAME_NUMBER(graphConditionAssignDefault, CU_GRAPH_COND_ASSIGN_DEFAULT);
 SAME_NUMBER(graphNodeConditional, CU_GRAPH_NODE_TYPE_CONDITIONAL);
 SAME_NUMBER(conditionalWhile, CU_GRAPH_COND_TYPE_WHILE);
+SAME_NUMBER(graphPortProgrammatic, CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC);
+SAME_NUMBER(graphEdgeProgrammatic, CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC);
 
 static_assert(sizeof(DevicePointer) == sizeof(CUdeviceptr));
 static_assert(sizeof(DeviceNumber) == sizeof(CUdevice));
@@ -70,6 +72,10 @@ SAME_PLACE(ConditionalNodeParams, size, CUDA_CONDITIONAL_NODE_PARAMS, size);
 SAME_PLACE(ConditionalNodeParams, bodies, CUDA_CONDITIONAL_NODE_PARAMS,
            phGraph_out);
 SAME_PLACE(ConditionalNodeParams, context, CUDA_CONDITIONAL_NODE_PARAMS, ctx);
+
+static_assert(sizeof(GraphEdgeData) == sizeof(CUgraphEdgeData));
+SAME_PLACE(GraphEdgeData, toPort, CUgraphEdgeData, to_port);
+SAME_PLACE(GraphEdgeData, type, CUgraphEdgeData, type);
 
 TEST(CudaTypes, AreThoseOfTheToolkit) { EXPECT_GE(CUDA_VERSION, 12040); }
 #else

@@ -47,9 +47,12 @@ struct GraphObject {
     std::optional<ConditionHandle> condition;
     std::shared_ptr<GraphObject> body;
     Graph bodyHandle = nullptr;
+    bool isEarly = false;
   };
   std::vector<Node> nodes;
   std::vector<std::unique_ptr<GraphNodeObject>> handles;
+  /// Whether the last node still has to be put behind the one before.
+  bool isLoose = false;
   /// Conditions and their values at the begin of a launch.
   std::map<ConditionHandle, uint32_t> defaults;
 };
@@ -226,11 +229,11 @@ std::shared_ptr<GraphObject> copyOf(const GraphObject &graph) {
 /// Only chains are built: the one dependency is the node before.
 Result addNode(GraphNode *out, Graph graph, const GraphNode *dependencies,
                size_t count, GraphObject::Node node) {
-  bool chain = graph->handles.empty()
-                   ? count == 0
-                   : count == 1 && *dependencies == graph->handles.back().get();
-  if (!chain)
+  bool isFirst = graph->handles.empty();
+  if (graph->isLoose || count > 1 || (isFirst && count == 1) ||
+      (count == 1 && *dependencies != graph->handles.back().get()))
     return Result::InvalidValue;
+  graph->isLoose = !isFirst && count == 0;
   graph->nodes.push_back(std::move(node));
   graph->handles.push_back(std::make_unique<GraphNodeObject>());
   *out = graph->handles.back().get();
@@ -632,6 +635,26 @@ Result cuGraphAddKernelNode(GraphNode *node, Graph graph,
   return addNode(node, graph, dependencies, count, std::move(added));
 }
 
+Result cuGraphAddDependencies_v2(Graph graph, const GraphNode *from,
+                                 const GraphNode *to,
+                                 const GraphEdgeData *edges, size_t count) {
+  ENTER_CONTEXT("cuGraphAddDependencies_v2");
+  size_t nodes = graph->nodes.size();
+  if (!graph->isLoose || count != 1 ||
+      *from != graph->handles[nodes - 2].get() ||
+      *to != graph->handles[nodes - 1].get())
+    return Result::InvalidValue;
+  bool isEarly = edges->type == graphEdgeProgrammatic;
+  if (isEarly &&
+      (edges->fromPort != graphPortProgrammatic ||
+       !graph->nodes[nodes - 2].function || !graph->nodes[nodes - 1].function ||
+       state().machine.refusesEarlyEdges))
+    return Result::InvalidValue;
+  graph->nodes.back().isEarly = isEarly;
+  graph->isLoose = false;
+  return Result::Success;
+}
+
 Result cuGraphAddEventRecordNode(GraphNode *node, Graph graph,
                                  const GraphNode *dependencies, size_t count,
                                  Event event) {
@@ -677,6 +700,13 @@ Result cuGraphAddNode(GraphNode *node, Graph graph,
 Result cuGraphInstantiateWithFlags(GraphExec *exec, Graph graph,
                                    unsigned long long) {
   ENTER_CONTEXT("cuGraphInstantiateWithFlags");
+  auto early = [](const GraphObject::Node &node) { return node.isEarly; };
+  if (graph->isLoose || (state().machine.refusesEarlyGraphs &&
+                         std::ranges::any_of(graph->nodes, early)))
+    return Result::InvalidValue;
+  for (const GraphObject::Node &node : graph->nodes)
+    if (node.isEarly)
+      state().machine.kernelsEarly.push_back(node.function->name);
   *exec = create(new GraphExecObject{std::move(*copyOf(*graph))});
   return Result::Success;
 }

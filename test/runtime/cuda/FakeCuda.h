@@ -69,6 +69,11 @@ struct FakeMachine {
   std::map<std::string, unsigned> calls;
   /// Names of the kernels that ran.
   std::vector<std::string> kernelsRun;
+  /// Kernels that may begin before those in front of them have ended.
+  std::vector<std::string> kernelsEarly;
+  /// Whether graphs with such kernels are refused: as edges, when a graph is
+  /// made ready.
+  bool refusesEarlyEdges = false, refusesEarlyGraphs = false;
   /// Most shared memory that each kernel asked to have.
   std::map<std::string, int> sharedAsked;
   /// Objects and memory not yet given back.
