@@ -709,8 +709,7 @@ Expected<CudaKernel> KernelEmitter::emit(std::string &text) {
   os << "extern \"C\" __global__ void __launch_bounds__(" << kernel.block;
   if (residentBlocks > 0)
     os << ", " << residentBlocks;
-  os << ")
-" << kernel.symbol << "(";
+  os << ")\n" << kernel.symbol << "(";
   for (StringRef parameter : parameters)
     os << parameter << ", ";
   os << "const i32 *live, i32 rows, u8 *scratch) {\n"

@@ -56,7 +56,8 @@ template <typename C> struct HeadSink {
 #pragma unroll
     for (i32 i = 0; i < 2; ++i) {
 #pragma unroll
-      for (i32 distance = 1; distance <= 16; distance *= distance == 1 ? 8 : 2) {
+      for (i32 distance = 1; distance <= 16;
+           distance *= distance == 1 ? 8 : 2) {
         f32 value = __shfl_xor_sync(~0u, best[i].value, distance);
         i32 token = __shfl_xor_sync(~0u, best[i].column, distance);
         best[i].take(value, token);

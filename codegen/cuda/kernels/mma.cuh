@@ -131,10 +131,10 @@ constexpr bool kCopiesStretches = false;
 /// Makes \p barrier, u64 in shared memory, one that is complete when \p count
 /// threads have come by arrive() or copyStretch(), and what they copy is there.
 __device__ inline void makeBarrier(u64 *barrier, u32 count = 1) {
-  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(
-                   sharedAddress(barrier)),
-               "r"(count)
-               : "memory");
+  asm volatile(
+      "mbarrier.init.shared.b64 [%0], %1;" ::"r"(sharedAddress(barrier)),
+      "r"(count)
+      : "memory");
 }
 
 /// Comes to \p barrier: whoever waits for it sees what this thread has written.

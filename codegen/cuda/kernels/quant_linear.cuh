@@ -33,9 +33,9 @@
 //
 // Tokens are multiplied by 2^64 so that sums, 2^-69 and 2^-65 of what they
 // should be, are numbers as good as any; a token from 2^64 on, which no model
-// has, would become infinite. What a code has too much, 8, is taken off group by
-// group with one product more: of the scales and of -8 times the tokens' sums
-// over the group, those in three bf16 parts.
+// has, would become infinite. What a code has too much, 8, is taken off group
+// by group with one product more: of the scales and of -8 times the tokens'
+// sums over the group, those in three bf16 parts.
 //
 // Kernels: few_rows.cuh up to 16 rows at a time, many_rows.cuh beyond, and
 // wide_rows.cuh for hundreds, which takes scales into the weights.
@@ -362,10 +362,9 @@ template <typename C> struct FewQuantUnits : QuantUnits<C> {
   using Layout = UnitLayout<C>;
 
   /// Whether codes are multiplied where they lie in their words.
-  static constexpr bool isRaw = C::bits == 4 && !C::zeroPoints &&
-                                Layout::holdsGroups && Layout::isDense &&
-                                Layout::groups <= 4 &&
-                                kIsBf16<typename C::Scale>;
+  static constexpr bool isRaw =
+      C::bits == 4 && !C::zeroPoints && Layout::holdsGroups &&
+      Layout::isDense && Layout::groups <= 4 && kIsBf16<typename C::Scale>;
   static constexpr bool hasExtra = isRaw;
 
   /// What a unit takes off its sums: B of one product with the scales, whose
@@ -427,7 +426,8 @@ template <typename C> struct FewQuantUnits : QuantUnits<C> {
                                 const Extra &extra, Load load) {
     constexpr i32 groups = Layout::groups;
     i32 lane = threadIdx.x % kWarp;
-    auto scales = Base::loadScales(from, 0), scales8 = Base::loadScales(from, 1);
+    auto scales = Base::loadScales(from, 0),
+         scales8 = Base::loadScales(from, 1);
     const u32 *words =
         reinterpret_cast<const u32 *>(from + Layout::scaleBytes) + lane * 4;
     auto low = loadPack<4>(words), high = loadPack<4>(words + 4 * kWarp);
