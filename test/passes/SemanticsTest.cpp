@@ -177,7 +177,7 @@ const PassFile kFiles[] = {
     {"lm-fuse-attention-gate", "fuse-attention-gate.mlir", 5},
     {"lm-fuse-delta-norm", "fuse-delta-norm.mlir", 5},
     {"lm-fuse-head-argmax", "fuse-head-argmax.mlir", 3},
-    {"lm-search-heads", "search-heads.mlir", 6},
+    {"lm-search-heads", "search-heads.mlir", 7},
     {"lm-lower-denoise", "lower-denoise.mlir", 3},
     {"lm-lower-sliding-window", "lower-sliding-window.mlir", 3},
 };

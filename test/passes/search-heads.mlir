@@ -47,6 +47,16 @@ func.func @negative_f32(%x: tensor<1x64xf32>, %w: tensor<100x64xf32>)
   return %t : tensor<1xi32>
 }
 
+// It says another token, which a search would not find.
+// CHECK-LABEL: @negative_rounded
+// CHECK: lm.head_argmax %{{.*}}, %{{.*}} {rounding = #lm.grouped<bits = 4, group = 64>} : tensor<1x64xf32>
+func.func @negative_rounded(%x: tensor<1x64xf32>, %w: tensor<100x64xbf16>)
+    -> tensor<1xi32> {
+  %t = lm.head_argmax %x, %w {rounding = #lm.grouped<bits = 4, group = 64>}
+      : tensor<1x64xf32>, tensor<100x64xbf16> -> tensor<1xi32>
+  return %t : tensor<1xi32>
+}
+
 // Sums of so many columns would not be exact.
 // CHECK-LABEL: @negative_many_columns
 // CHECK: lm.head_argmax %{{.*}}, %{{.*}} : tensor<1x32784xf32>
