@@ -140,6 +140,7 @@ class NarrowTest : public TestWithParam<Narrow> {};
 INSTANTIATE_TEST_SUITE_P(Pairs, NarrowTest,
                          Values(Narrow{"tiny-narrow-bf16", "tiny", 0.1f},
                                 Narrow{"tiny-narrow-int8", "tiny", 0.5f},
+                                Narrow{"demo-narrow-bf16", "demo", 0.1f},
                                 Narrow{"demo-narrow-int8", "demo", 0.5f}),
                          [](const TestParamInfo<Narrow> &info) {
                            return toTestName(info.param.pair);
