@@ -245,9 +245,7 @@ void tandem::codegen::buildHeadSettle(KernelBuilder &k) {
   Memory settled = k.operand(6, k.i32());
 
   std::unique_ptr<WeightReader> reader = WeightReader::create(k);
-  llvm::ArrayRef<TileShape> shapes = DotProduct::create(k)
-                                         ? RegisterTiles::shapesOfDots(0)
-                                         : RegisterTiles::shapesOfParts(k);
+  llvm::ArrayRef<TileShape> shapes = RegisterTiles::shapesOfParts(k);
   int64_t most = shapes.front().rows;
   RegisterTiles rows(k, *reader, k.operand(0, k.f32()),
                      k.spec().getInt("columns"), shapes, std::nullopt,
