@@ -4,8 +4,6 @@
 #include "codegen/cuda/KernelFiles.h"
 #include "codegen/cuda/Nvrtc.h"
 
-#include "llvm/ADT/STLExtras.h"
-
 #include <atomic>
 #include <mutex>
 #include <thread>
@@ -39,29 +37,6 @@ tandem::codegen::compileCudaKernels(mlir::ModuleOp planModule,
   for (CudaSource &source : *sources)
     image.units.emplace_back().source = std::move(source);
 
-  // Machine code for the architecture itself; PTX for all that come later.
-  auto compile = [&](const CudaSource &source) -> Expected<NvrtcResult> {
-    bool usesWarpgroups =
-        !target.warpgroupArch.empty() &&
-        llvm::any_of(source.kernels, [](const CudaKernel &kernel) {
-          return kernel.usesWarpgroups;
-        });
-    auto run = [&](StringRef arch) {
-      return (*nvrtc)->compile(source.name + ".cu", source.text,
-                               getKernelFiles(), arch);
-    };
-    if (!usesWarpgroups)
-      return run(target.arch);
-    StringRef number = StringRef(target.arch).drop_front(3);
-    Expected<NvrtcResult> portable = run(("compute_" + number).str());
-    if (!portable)
-      return portable;
-    Expected<NvrtcResult> result = run(target.warpgroupArch);
-    if (result)
-      result->ptx = std::move(portable->ptx);
-    return result;
-  };
-
   std::atomic<size_t> next = 0;
   std::mutex mutex;
   // Of the first unit that has one, whichever thread meets it.
@@ -70,7 +45,9 @@ tandem::codegen::compileCudaKernels(mlir::ModuleOp planModule,
   auto work = [&] {
     for (size_t index; (index = next++) < image.units.size();) {
       CudaUnit &unit = image.units[index];
-      Expected<NvrtcResult> result = compile(unit.source);
+      Expected<NvrtcResult> result =
+          (*nvrtc)->compile(unit.source.name + ".cu", unit.source.text,
+                            getKernelFiles(), target.arch);
       if (!result) {
         std::string text = toString(result.takeError());
         std::lock_guard<std::mutex> lock(mutex);

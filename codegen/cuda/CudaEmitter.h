@@ -55,8 +55,6 @@ struct CudaKernel {
   /// Scratch of the largest launch, in bytes. Zero before the first launch;
   /// every launch leaves the part that counts blocks at zero.
   uint64_t scratch = 0;
-  /// Whether it is better with the target's warpgroupArch.
-  bool usesWarpgroups = false;
   CudaGridRule grid;
   /// Whether a launch may begin before those in front have ended, for which the
   /// kernel waits itself.

@@ -17,7 +17,7 @@ static const CudaTarget targets[] = {
     {"sm_80", 108, getShared(163), false, false},
     {"sm_86", 80, getShared(99), false, false},
     {"sm_89", 142, getShared(99), false, false},
-    {"sm_90", 132, getShared(227), true, true, "sm_90a"}};
+    {"sm_90", 132, getShared(227), true, true}};
 
 Expected<CudaTarget> tandem::codegen::getCudaTarget(StringRef arch) {
   for (const CudaTarget &target : targets)

@@ -23,9 +23,6 @@ struct CudaTarget {
   bool copiesStretches;
   /// Whether kernels can wait for those in front of them: griddepcontrol.
   bool startsEarly;
-  /// The architecture whose machine code multiplies with four warps at a time,
-  /// `sm_90a`; empty: none. Its PTX would run on no later GPU.
-  std::string warpgroupArch = "";
 };
 
 /// The target \p arch. Errors: there is none of that name.

@@ -272,8 +272,10 @@ void KernelEmitter::emitManyRows(const Units &units, int64_t tokens) {
       std::clamp<int64_t>((sharedLimit - normBytes) / stageBytes, 2, 5);
   // A slice of less than two units costs more than it brings.
   int64_t wanted = static_cast<int64_t>(divideCeil(target.processors, blocks));
+  // Many rows are many blocks, and many slices of them a large scratch.
+  int64_t mostSlices = maxRows > tokens ? 4 : 16;
   int64_t slices =
-      std::clamp<int64_t>(std::min(wanted, units.count / 2), 1, 16);
+      std::clamp<int64_t>(std::min(wanted, units.count / 2), 1, mostSlices);
   int64_t tiles = blocks * static_cast<int64_t>(divideCeil(maxRows, tokens));
   int64_t ticketBytes = 0;
   if (slices > 1) {
@@ -297,27 +299,20 @@ void KernelEmitter::emitManyRows(const Units &units, int64_t tokens) {
 /// Tokens and columns of a stage of wide_rows.cuh.
 static constexpr int64_t kWideRows = 128, kWideColumns = 64;
 
-/// Whether wide_rows.cuh has the layer: columns in pieces of 16 bytes and in
-/// order, weights whose stages are 4 steps.
+/// Whether wide_rows.cuh has the layer: codes whose units are two stages of 4
+/// steps, columns in pieces of 16 bytes and in order.
 bool KernelEmitter::canBeWide(const Units &units) const {
-  if (get("columns") % 8 != 0)
-    return false;
-  if (spec.has("bits"))
-    return units.steps == 8 && get("group") % 16 == 0;
-  return spec.getKind("element") == FloatKind::BF16;
+  return spec.has("bits") && units.steps == 8 && get("group") % 16 == 0 &&
+         get("columns") % 8 == 0;
 }
 
 void KernelEmitter::emitWideRows(const Units &units) {
   constexpr int64_t tiles = 8, threads = 128;
   auto outputBlocks = static_cast<int64_t>(divideCeil(getTiles(), tiles));
   auto tokenBlocks = static_cast<int64_t>(divideCeil(maxRows, kWideRows));
-  // Of codes scales as a whole and half of the words; of numbers what 64
-  // columns of 16 rows have.
-  int64_t tileBytes = kTileOutputs * kWideColumns * 2;
-  if (spec.has("bits")) {
-    int64_t wordBytes = kTileOutputs * kWideColumns * get("bits") / 8;
-    tileBytes = units.bytes - wordBytes;
-  }
+  // Scales as a whole and half of the words.
+  int64_t tileBytes =
+      units.bytes - kTileOutputs * kWideColumns * get("bits") / 8;
   constexpr int64_t alignment = 1024;
   auto stageBytes = static_cast<int64_t>(
       alignTo(tiles * tileBytes + kWideRows * kWideColumns * 2, alignment));
@@ -340,12 +335,10 @@ void KernelEmitter::emitWideRows(const Units &units) {
   numbers({{"tokens", kWideRows}, {"stages", stages}});
   numbers({{"slots", slots}, {"mostSlices", mostSlices}});
   numbers({{"ticketBytes", ticketBytes}});
-  kernel.usesWarpgroups = true;
   kernel.block = threads;
   kernel.shared = stages * stageBytes;
   kernel.grid.x = {std::max(outputBlocks * tokenBlocks, slots)};
-  assertions += "static_assert(WideRows<" + getStruct() + ", " +
-                (spec.has("bits") ? "CodeStage<" : "DenseStage<") +
+  assertions += "static_assert(WideRows<" + getStruct() + ", " + "CodeStage<" +
                 getStruct() +
                 ">>::sharedBytes == " + std::to_string(kernel.shared) + ");\n";
 }

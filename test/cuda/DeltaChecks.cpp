@@ -159,6 +159,9 @@ struct Rows {
     beta = randomFloat(count * sizes.heads, seed + 4);
     for (float &x : decay)
       x = -std::fabs(x) * 0.3f;
+    // Some decay by nothing, and some forget everything.
+    for (size_t i = 0; i < decay.size(); i += 7)
+      decay[i] = i % 3 == 0 ? 0 : -120.0f;
     for (float &x : beta)
       x = 1 / (1 + std::exp(-x));
   }

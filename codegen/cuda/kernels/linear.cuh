@@ -13,8 +13,7 @@
 // Tensor cores multiply bf16. A weight of another type is the exact sum of bf16
 // numbers, each multiplied on its own: f16 of two, f32 of three.
 //
-// Kernels: few_rows.cuh up to 16 rows at a time, many_rows.cuh beyond, and
-// wide_rows.cuh for hundreds of rows and bf16.
+// Kernels: few_rows.cuh up to 16 rows at a time, many_rows.cuh beyond.
 //
 // Floor: the weight.
 //
@@ -26,7 +25,6 @@
 
 #include "few_rows.cuh"
 #include "many_rows.cuh"
-#include "wide_rows.cuh"
 
 namespace tandem {
 
@@ -143,53 +141,10 @@ template <typename C> struct DenseUnits {
   }
 };
 
-/// 64 columns of the 16 rows of a tile, as a stage of wide_rows.cuh.
-template <typename C> struct DenseStage {
-  static constexpr i32 rowBytes = kWideColumns * 2;
-  static constexpr i32 bytes = 16 * rowBytes;
-  static constexpr i32 count = ceilDiv(C::columns, kWideColumns);
-
-  __device__ static const u8 *tileOf(const u8 *weight, i32 tile) {
-    return DenseUnits<C>::tileOf(weight, tile);
-  }
-
-  /// Starts the copies of this one of 16 threads. Rows from output \p outputs
-  /// on and columns behind the last are zeros.
-  __device__ static void fetch(const u8 *tile, i32 outputs, i32 tileIndex,
-                               i32 number, u8 *to, i32 copier) {
-    constexpr i32 ofRow = DenseUnits<C>::rowElements * 2;
-    i32 piece = copier % 8, first = copier / 8;
-    i32 offset = number * rowBytes + piece * 16;
-    const u8 *from = tile + first * ofRow + offset;
-    i32 rows = outputs - tileIndex * 16 - first;
-    if (C::columns % kWideColumns != 0 && offset >= ofRow)
-      rows = 0;
-#pragma unroll
-    for (i32 row = 0; row < 16; row += 2)
-      copyAsync(to + placeOf(first + row, piece),
-                row < rows ? from + row * ofRow : tile, row < rows);
-  }
-
-  struct Held {};
-  __device__ static void load(Held &, const u8 *) {}
-
-  __device__ static void begin(Held &, const u8 *, i32, i32) {}
-
-  /// A of step \p step, of what lies at \p from, all of it with register 0.
-  __device__ static void expand(u32 (&a)[4], const Held &, const u8 *from,
-                                i32 step, i32 i) {
-    i32 lane = threadIdx.x % kWarp;
-    if (i == 0)
-      loadMatrices(a, from + placeOf(lane % 16, step * 2 + lane / 16));
-  }
-};
-
 template <typename C>
 __device__ void linear(const Layer<C> &layer, const i32 *live, i32 rows,
                        u8 *scratch) {
-  if constexpr (C::tokens == kWideTokens) {
-    wideRows<C, DenseStage<C>>(layer, live, rows, scratch);
-  } else if constexpr (C::tokens > 16) {
+  if constexpr (C::tokens > 16) {
     manyRows<C, DenseUnits<C>>(layer, live, rows, scratch);
   } else {
     LayerSink<C> sink;

@@ -8,9 +8,6 @@
 //   tiles 0..3     warp 0     warp 1    tiles 0, 1     warp 0
 //   tiles 4..7     warp 2     warp 3    tiles 2, 3     warp 1 ..
 //
-// Where four warps multiply together (warpgroup.cuh), the tiles of a warp are
-// always those of the right drawing.
-//
 // Columns come 64 at a time through a ring of `stages` in shared memory, filled
 // by asynchronous copies:
 //
@@ -35,15 +32,15 @@
 //
 // Floor: operations. 2 * outputs * columns a token.
 //
-// Grid: output blocks x blocks of tokens x slices, in one row. Used by linear
-// and quant_linear.
+// Grid: output blocks x blocks of tokens x slices, in one row. Used by
+// quant_linear.
 //
 //===----------------------------------------------------------------------===//
 
 #pragma once
 
 #include "layer.cuh"
-#include "warpgroup.cuh"
+#include "mma.cuh"
 
 namespace tandem {
 
@@ -71,14 +68,13 @@ struct WideWork {
 template <typename C, typename Stage, i32 Tokens = kWideTokens>
 struct WideRows {
   /// Tiles of a warp: of 16 outputs, and of 8 tokens.
-  static constexpr bool isNarrow = !kHasWarpgroups && Tokens == kWideTokens;
+  static constexpr bool isNarrow = Tokens == kWideTokens;
   static constexpr i32 warpTiles = isNarrow ? 4 : 2;
   static constexpr i32 warpTokens = kWideTiles / warpTiles * Tokens / 32;
   static constexpr i32 stageBytes =
       roundUp(kWideTokenBytes + kWideTiles * Stage::bytes, 1024);
-  /// Stages that are on their way: products of the last one may still run.
-  static constexpr i32 ahead = C::stages - (kHasWarpgroups ? 2 : 1);
-  static_assert(ahead > 0);
+  /// Stages that are on their way.
+  static constexpr i32 ahead = C::stages - 1;
   /// Dynamic shared memory of a block.
   static constexpr i32 sharedBytes = C::stages * stageBytes;
   static constexpr i32 outputs = kWideTiles * 16 / (C::gated ? 2 : 1);
@@ -216,36 +212,6 @@ struct WideRows {
     }
   }
 
-  /// The same by all four warps together; the last products may still run.
-  __device__ void addTogether(Sums &sums, i32 index, i32 half) const {
-    const u8 *rows = stageAt(index);
-    const u8 *weights = rows + kWideTokenBytes + warpTile() * Stage::bytes;
-    typename Stage::Held held[warpTiles];
-#pragma unroll
-    for (i32 tile = 0; tile < warpTiles; ++tile)
-      Stage::load(held[tile], weights + tile * Stage::bytes);
-    u64 b = describeB(rows);
-    u32 a[2][warpTiles][4];
-#pragma unroll
-    for (i32 step = 0; step < kWideSteps; ++step, b = nextStep(b)) {
-#pragma unroll
-      for (i32 tile = 0; tile < warpTiles; ++tile) {
-        const u8 *from = weights + tile * Stage::bytes;
-        Stage::begin(held[tile], from, step, half);
-#pragma unroll
-        for (i32 i = 0; i < 4; ++i)
-          Stage::expand(a[step % 2][tile], held[tile], from, step, i);
-      }
-      beginProducts();
-#pragma unroll
-      for (i32 tile = 0; tile < warpTiles; ++tile)
-        multiplyGroup(sums[tile], a[step % 2][tile], b);
-      commitProducts();
-      // Those of the step before have read their A.
-      waitForProducts<1>();
-    }
-  }
-
   /// Sums of the columns of stages [begin, end).
   __device__ void addStages(Sums &sums, i32 begin, i32 end) const {
     Source source = findSource();
@@ -260,21 +226,17 @@ struct WideRows {
 #pragma unroll 1
     for (i32 number = begin; number < end; ++number) {
       waitForCopies<ahead - 1>();
-      showToProducts();
       __syncthreads();
       // A stage that everybody has left.
       if (number + ahead < end)
         fetch(source, number + ahead, free);
       commitCopies();
-      if constexpr (kHasWarpgroups)
-        addTogether(sums, index, number % 2);
-      else if (hasTokens)
+      if (hasTokens)
         add(sums, index, number % 2);
       index = index + 1 == C::stages ? 0 : index + 1;
       free = free + 1 == C::stages ? 0 : free + 1;
     }
     waitForCopies<0>();
-    waitForProducts<0>();
   }
 
   /// Makes \p sums those of all slices in one of the blocks that share them,
