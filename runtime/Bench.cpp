@@ -130,14 +130,9 @@ private:
     runs.decode.push_back(text.decodeSeconds);
     runs.round.push_back(rounds ? text.decodeSeconds / double(rounds) : 0);
     runs.accepted.push_back(text.meanAcceptLength());
+    runs.drafted.push_back(text.draftedShare());
     runs.bytes.push_back(
-        weightBytesPerRound(artifact, useDrafter, text.roundRows));
-    double drafted = useDrafter ? 1 : 0;
-    if (useDrafter && !text.roundRows.empty())
-      drafted -=
-          double(std::count(text.roundRows.begin(), text.roundRows.end(), 1u)) /
-          double(text.roundRows.size());
-    runs.drafted.push_back(drafted);
+        weightBytesPerRound(artifact, useDrafter, text.draftedShare()));
     return Status();
   }
 

@@ -23,6 +23,13 @@ double Generation::meanAcceptLength() const {
   return sum / double(acceptLengths.size());
 }
 
+double Generation::draftedShare() const {
+  if (acceptLengths.empty())
+    return 0;
+  auto plain = std::count(roundRows.begin(), roundRows.end(), 1u);
+  return 1 - double(plain) / double(acceptLengths.size());
+}
+
 double Generation::tokensPerSecond() const {
   if (ids.size() < 2 || decodeSeconds <= 0)
     return 0;

@@ -124,6 +124,8 @@ struct Generation {
 
   /// Mean of acceptLengths, 1 when there are none.
   double meanAcceptLength() const;
+  /// The part of the rounds that had a draft, 0 when there are none.
+  double draftedShare() const;
   /// Tokens decided behind the first one, per second; 0 when there are none.
   double tokensPerSecond() const;
 };

@@ -2,8 +2,6 @@
 
 #include "runtime/WeightTraffic.h"
 
-#include <algorithm>
-
 namespace tandem {
 
 uint64_t weightBytesRead(const Artifact &artifact,
@@ -31,18 +29,14 @@ uint64_t weightBytesRead(const Artifact &artifact, uint32_t program) {
 }
 
 double weightBytesPerRound(const Artifact &artifact, bool withDrafter,
-                           std::span<const uint32_t> roundRows) {
+                           double draftedShare) {
   const artifact::Loop &loop = *artifact.root().loop();
   auto read = [&](int32_t program) {
     return double(weightBytesRead(artifact, uint32_t(program)));
   };
   if (!withDrafter)
     return read(loop.step());
-  double drafted = 1;
-  if (!roundRows.empty())
-    drafted -= double(std::count(roundRows.begin(), roundRows.end(), 1u)) /
-               double(roundRows.size());
-  return drafted * read(loop.draft()) + read(loop.verify()) +
+  return draftedShare * read(loop.draft()) + read(loop.verify()) +
          read(loop.accept());
 }
 

@@ -5,8 +5,6 @@
 
 #include "runtime/Artifact.h"
 
-#include <span>
-
 namespace tandem {
 
 /// Bytes of weights that one run of program \p program reads: those of all its
@@ -18,11 +16,11 @@ uint64_t weightBytesRead(const Artifact &artifact, uint32_t program);
 uint64_t weightBytesRead(const Artifact &artifact,
                          const artifact::Launch &launch);
 
-/// The sum for one round of the loop: draft and verify, or step. Where rows are
-/// chosen round by round, the mean over the rounds \p roundRows
-/// (Generation::roundRows).
+/// The sum for one round of the loop: draft and verify, or step. Without a
+/// draft in every round the mean, where \p draftedShare of them have one
+/// (Generation::draftedShare).
 double weightBytesPerRound(const Artifact &artifact, bool withDrafter,
-                           std::span<const uint32_t> roundRows = {});
+                           double draftedShare);
 
 } // namespace tandem
 

@@ -66,6 +66,19 @@ static ArtifactSpec specOf(const FakeOptions &options) {
   return spec;
 }
 
+uint32_t hashTarget(std::span<const uint32_t> tokens) {
+  uint64_t hash = 14695981039346656037u;
+  for (uint32_t token : tokens)
+    hash = (hash ^ token) * 1099511628211u;
+  return uint32_t((hash >> 32) % 90);
+}
+
+Drafter rightFor(unsigned drafts) {
+  return [drafts](unsigned slot, uint32_t right) {
+    return slot <= drafts ? right : (right + 1) % 90;
+  };
+}
+
 Target likeliestOf(Logits logits) {
   return [logits](std::span<const uint32_t> seen) {
     std::vector<float> row = logits(seen);

@@ -49,6 +49,13 @@ struct FakeOptions {
   uint32_t snapshots = 0;
 };
 
+/// A target of 90 tokens that depends on every token so far, so that one wrong
+/// row shows for ever.
+uint32_t hashTarget(std::span<const uint32_t> tokens);
+
+/// A drafter that knows the first \p drafts tokens of a block.
+Drafter rightFor(unsigned drafts);
+
 /// What a target says whose logits are \p logits.
 Target likeliestOf(Logits logits);
 

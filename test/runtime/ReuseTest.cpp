@@ -10,19 +10,6 @@ using namespace tandem::test;
 
 namespace {
 
-uint32_t hashTarget(std::span<const uint32_t> tokens) {
-  uint64_t hash = 14695981039346656037u;
-  for (uint32_t token : tokens)
-    hash = (hash ^ token) * 1099511628211u;
-  return uint32_t((hash >> 32) % 90);
-}
-
-Drafter rightFor(unsigned drafts) {
-  return [drafts](unsigned slot, uint32_t right) {
-    return slot <= drafts ? right : (right + 1) % 90;
-  };
-}
-
 class Ender final : public TokenSink {
 public:
   std::optional<uint32_t> last;

@@ -12,21 +12,8 @@ using namespace tandem::test;
 
 namespace {
 
-/// Depends on every token so far, so that one wrong row shows for ever.
-uint32_t hashTarget(std::span<const uint32_t> tokens) {
-  uint64_t hash = 14695981039346656037u;
-  for (uint32_t token : tokens)
-    hash = (hash ^ token) * 1099511628211u;
-  return uint32_t((hash >> 32) % 90);
-}
-
 uint32_t alwaysRight(unsigned, uint32_t right) { return right; }
 uint32_t alwaysWrong(unsigned, uint32_t right) { return (right + 1) % 90; }
-Drafter rightFor(unsigned drafts) {
-  return [drafts](unsigned slot, uint32_t right) {
-    return slot <= drafts ? right : (right + 1) % 90;
-  };
-}
 
 /// Collects what the loop gives, and may end or cancel the text.
 class Collector final : public TokenSink {
@@ -352,6 +339,15 @@ Generation writeChosen(FakePair &pair, const Tokens &prompt, uint32_t newTokens,
 }
 
 } // namespace
+
+TEST(ChosenRows, RoundsOfOneRowHaveNoDraft) {
+  Generation text;
+  EXPECT_EQ(text.draftedShare(), 0);
+  text.acceptLengths = {1, 1, 2, 3};
+  EXPECT_EQ(text.draftedShare(), 1);
+  text.roundRows = {1, 4, 2, 1};
+  EXPECT_EQ(text.draftedShare(), 0.5);
+}
 
 TEST(ChosenRows, DraftsThatAreRightFillWholeBlocks) {
   FakePair pair({.loop = {.block = 16, .maxContext = 512}}, hashTarget,

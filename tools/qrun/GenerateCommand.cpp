@@ -72,9 +72,9 @@ static void printSummary(const Generation &generation, const Session &session) {
   // Large enough for an estimate, small enough not to be waited for.
   auto bandwidth = session.machine.measureBandwidth(uint64_t(256) << 20);
   if (rounds > 0 && bandwidth.isOk()) {
-    double rate =
-        weightBytesPerRound(session.artifact, drafted, generation.roundRows) *
-        double(rounds) / generation.decodeSeconds;
+    double rate = weightBytesPerRound(session.artifact, drafted,
+                                      generation.draftedShare()) *
+                  double(rounds) / generation.decodeSeconds;
     std::fprintf(stderr, ", weights read at %.1f GB/s (%.0f%% of %.1f)",
                  rate / 1e9, rate / *bandwidth * 100, *bandwidth / 1e9);
   }
