@@ -205,7 +205,8 @@ class WithoutTerminal(unittest.TestCase):
         )
         self.assertNotIn("\x1b", result.stdout)
 
-    def test_reader_that_leaves(self):
+    def start_answer(self):
+        """A chat in the middle of an answer without an end."""
         chat = subprocess.Popen(
             [*COMMAND, "-n", "100000", "--ignore-eos"], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -213,6 +214,10 @@ class WithoutTerminal(unittest.TestCase):
         chat.stdin.write(b"Hello\n")
         chat.stdin.flush()
         chat.stdout.read(1)
+        return chat
+
+    def test_reader_that_leaves(self):
+        chat = self.start_answer()
         chat.stdout.close()
         chat.wait(60)
         self.assertEqual((chat.returncode, chat.stderr.read()), (0, b""))
@@ -220,13 +225,7 @@ class WithoutTerminal(unittest.TestCase):
         chat.stderr.close()
 
     def test_signal(self):
-        chat = subprocess.Popen(
-            [*COMMAND, "-n", "100000", "--ignore-eos"], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )
-        chat.stdin.write(b"Hello\n")
-        chat.stdin.flush()
-        chat.stdout.read(1)
+        chat = self.start_answer()
         chat.send_signal(signal.SIGINT)
         _, errors = chat.communicate(timeout=60)
         self.assertEqual((chat.returncode, errors), (130, b""))

@@ -68,14 +68,7 @@ ArtifactSpec loopSpec() {
   for (const char *name : {"prefill", "step", "context", "draft", "verify",
                            "accept", "score", "score_draft"})
     spec.programs.push_back({name});
-  loop.prefill = 0;
-  loop.step = 1;
-  loop.context = 2;
-  loop.draft = 3;
-  loop.verify = 4;
-  loop.accept = 5;
-  loop.score = 6;
-  loop.scoreDraft = 7;
+  loop.numberPrograms();
   spec.loop = loop;
   return spec;
 }

@@ -101,14 +101,7 @@ ArtifactSpec alphabetSpec() {
                    .scoreChunk = 8,
                    .maxContext = 1 << 30,
                    .vocabulary = 256};
-  loop.prefill = 0;
-  loop.step = 1;
-  loop.context = 2;
-  loop.draft = 3;
-  loop.verify = 4;
-  loop.accept = 5;
-  loop.score = 6;
-  loop.scoreDraft = 7;
+  loop.numberPrograms();
   spec.loop = loop;
   spec.tokenizer = byteTokenizer();
   return spec;

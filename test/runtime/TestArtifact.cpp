@@ -241,6 +241,13 @@ private:
 
 } // namespace
 
+void LoopSpec::numberPrograms() {
+  int32_t number = 0;
+  for (int32_t *program : {&prefill, &step, &context, &draft, &verify, &accept,
+                           &score, &scoreDraft})
+    *program = number++;
+}
+
 FileBytes ArtifactSpec::write() const { return Writer(*this).write(); }
 
 void sealTables(FileBytes &file) {
