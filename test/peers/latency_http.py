@@ -59,7 +59,9 @@ class Client:
 def make_prompt(client, source, tokens):
     """The beginning of SOURCE, repeated, that has about TOKENS tokens; at most
     that many."""
-    size = tokens * 3
+    # Not a guess that is longer than the server takes.
+    sample = (source * (2000 // len(source) + 1))[:2000]
+    size = int(tokens * len(sample) / client.count(sample))
     text = source * (size // len(source) + 1)
     for _ in range(6):
         counted = client.count(text[:size])
