@@ -140,7 +140,8 @@ template <typename C> struct DeltaChunks {
     f32 diagonal[2][16][20];
   };
   static constexpr i32 sharedBytes = i32(sizeof(Shared));
-  static_assert(sizeof(typename GatedDelta<C, bf16>::Shared) <=
+  static_assert(sizeof(typename GatedDelta<C, bf16>::Keys) +
+                    sizeof(typename GatedDelta<C, bf16>::Queries) <=
                 sizeof(Shared));
 
   Shared &shared;
@@ -523,15 +524,21 @@ template <typename C>
 __device__ void foldPending(u8 *shared, i32 head, i32 firstValue,
                             const DeltaRows<bf16> &rows, i32 kept, f32 *state) {
   using Rule = GatedDelta<C, bf16>;
-  Rule rule = {*reinterpret_cast<typename Rule::Shared *>(shared), head,
-               head / (C::heads / C::keyHeads), firstValue};
+  auto &keys = *reinterpret_cast<typename Rule::Keys *>(shared);
+  // Pending rows have no queries.
+  auto &queries = *reinterpret_cast<typename Rule::Queries *>(
+      shared + sizeof(typename Rule::Keys));
+  Rule rule = {head, head / (C::heads / C::keyHeads), firstValue};
   rule.load(state);
-  rule.clear();
+  Rule::clear(keys.key);
   for (i32 first = 0; first < kept; first += kDeltaRows) {
     typename Rule::Held held;
     rule.hold(held, rows, first, kept);
-    rule.store(held);
-    rule.stepOver(held.count, 0, nullptr);
+    // Everybody is done with what is there.
+    __syncthreads();
+    rule.store(held, keys, queries);
+    __syncthreads();
+    rule.stepOver(keys, queries, held.count);
   }
   rule.save(state);
 }
