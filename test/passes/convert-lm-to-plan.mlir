@@ -328,6 +328,54 @@ func.func private @no_body(tensor<1xi32> {lm.port = "a"})
 
 // -----
 
+func.func @attention_inputs_on_a_processor(
+    %k: tensor<4x32xf32> {lm.port = "k"}, %s: tensor<1xi32> {lm.port = "s"},
+    %c: !lm.kv_cache<80x1x32xf32> {lm.state = "kv"})
+    -> (!lm.kv_cache<80x1x32xf32> {lm.state = "kv"}) {
+  %w = lm.weight "target", "norm" : tensor<32xbf16>
+  // expected-error @below {{has no kernel on a processor}}
+  %new = lm.attention_inputs keys(%k : tensor<4x32xf32>)
+      values(%k : tensor<4x32xf32>) norms(%w : tensor<32xbf16>)
+      caches(%c : !lm.kv_cache<80x1x32xf32>) at %s
+      {norm = #lm.norm<eps = 1.0e-6 : f32, offset = 1.0 : f32>,
+       dims = 16 : i64, theta = 1.0e4 : f64}
+      -> (!lm.kv_cache<80x1x32xf32>)
+  return %new : !lm.kv_cache<80x1x32xf32>
+}
+
+// -----
+
+func.func @gated_attention_on_a_processor(
+    %q: tensor<4x32xf32> {lm.port = "q"}, %s: tensor<1xi32> {lm.port = "s"},
+    %c: !lm.kv_cache<80x1x32xf32> {lm.state = "kv"})
+    -> (tensor<4x32xf32> {lm.port = "y"},
+        !lm.kv_cache<80x1x32xf32> {lm.state = "kv"}) {
+  // expected-error @below {{with a gate has no kernel on a processor}}
+  %y = lm.attention %q, %c at %s gate %q : tensor<4x32xf32>
+      {causal, scale = 0.5 : f32}
+      : tensor<4x32xf32>, !lm.kv_cache<80x1x32xf32>
+  return %y, %c : tensor<4x32xf32>, !lm.kv_cache<80x1x32xf32>
+}
+
+// -----
+
+!delta = !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 4, value_dim = 4, pending = 2>
+func.func @normed_delta_on_a_processor(
+    %q: tensor<2x4xf32> {lm.port = "q"}, %v: tensor<2x8xf32> {lm.port = "v"},
+    %g: tensor<2x2xf32> {lm.port = "g"}, %n: tensor<1xi32> {lm.port = "n"},
+    %c: !delta {lm.state = "delta"})
+    -> (tensor<2x8xf32> {lm.port = "y"}, !delta {lm.state = "delta"}) {
+  %w = lm.weight "target", "norm" : tensor<4xf32>
+  // expected-error @below {{with a norm has a kernel on GPUs alone, for few rows and short keys}}
+  %y, %new = lm.gated_delta %q, %q, %v, %g, %g, %c keep %n
+      norm(%v, %w : tensor<2x8xf32>, tensor<4xf32>)
+      {norm_eps = 1.0e-6 : f32, scale = 1.0 : f32}
+      : tensor<2x4xf32>, tensor<2x8xf32>, tensor<2x2xf32>, !delta
+  return %y, %new : tensor<2x8xf32>, !delta
+}
+
+// -----
+
 // A head that is searched: results of 2 parts of 128 outputs.
 // CHECK-LABEL: plan.program @searched
 // CHECK: plan.launch @head_search_200x64 ins({{.*}}) outs(%[[A:.*]], %[[B:.*]] : memref<4x13xf32>, memref<4x2xf32>) rows 4 items 2

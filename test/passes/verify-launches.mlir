@@ -996,21 +996,6 @@ module attributes {plan.arch = "sm_90"} {
 // -----
 
 module attributes {plan.arch = "sm_90"} {
-  %x = plan.port "x" : memref<4x128xbf16>
-  %t = plan.port "t" : memref<4xi32>
-  %w = plan.weight "w" from "target" ["w"] packing(#plan.rounded_rows<outputs = 200, columns = 128, group = 128>) : memref<13728xi8>
-  %v = plan.weight "v" from "target" ["w"] packing(#plan.rounded_rows<outputs = 200, columns = 128, group = 64>) : memref<14144xi8>
-  plan.kernel @draft head_draft {activations = bf16, columns = 128 : i64, group = 128 : i64, outputs = 200 : i64}
-  plan.program @rounded_head() -> () {
-    plan.launch @draft ins(%x, %w : memref<4x128xbf16>, memref<13728xi8>) outs(%t : memref<4xi32>) rows 4 items 1
-    // expected-error @below {{expects input 1 to be packed as #plan.rounded_rows<outputs = 200, columns = 128, group = 128>, but got #plan.rounded_rows<outputs = 200, columns = 128, group = 64>}}
-    plan.launch @draft ins(%x, %v : memref<4x128xbf16>, memref<14144xi8>) outs(%t : memref<4xi32>) rows 4 items 1
-  }
-}
-
-// -----
-
-module attributes {plan.arch = "sm_90"} {
   // expected-error @below {{expects one cache beside a query, but got 2}}
   plan.kernel @attention_inputs_kernel attention_inputs
       {activations = bf16, caches = 2 : i64, dim = 8 : i64, dims = 4 : i64,
@@ -1033,6 +1018,26 @@ module attributes {plan.arch = "sm_90"} {
       {activations = bf16, commit = 0 : i64, heads = 4 : i64, key_dim = 8 : i64,
        key_heads = 2 : i64, normed = 1 : i64, pending = 4 : i64,
        saves = 1 : i64, scale_by = 1.0 : f32, value_dim = 20 : i64}
+  // expected-error @below {{expects dims up to dim, but got 10 and 8}}
+  plan.kernel @attention_inputs_kernel_2 attention_inputs
+      {activations = bf16, caches = 1 : i64, dim = 8 : i64, dims = 10 : i64,
+       eps = 1.0e-6 : f32, gated = 0 : i64, heads = 1 : i64,
+       offset = 1.0 : f32, positions = 32 : i64, query_heads = 2 : i64,
+       slots = 32 : i64}
+}
+
+// -----
+
+module attributes {plan.arch = "sm_90"} {
+  %x = plan.port "x" : memref<4x128xbf16>
+  %t = plan.port "t" : memref<4xi32>
+  %w = plan.weight "w" from "target" ["w"] packing(#plan.rounded_rows<outputs = 200, columns = 128, group = 128>) : memref<13728xi8>
+  %v = plan.weight "v" from "target" ["w"] packing(#plan.rounded_rows<outputs = 200, columns = 128, group = 64>) : memref<14144xi8>
+  plan.kernel @draft head_draft {activations = bf16, columns = 128 : i64, group = 128 : i64, outputs = 200 : i64}
+  plan.program @rounded_head() -> () {
+    plan.launch @draft ins(%x, %w : memref<4x128xbf16>, memref<13728xi8>) outs(%t : memref<4xi32>) rows 4 items 1
+    // expected-error @below {{expects input 1 to be packed as #plan.rounded_rows<outputs = 200, columns = 128, group = 128>, but got #plan.rounded_rows<outputs = 200, columns = 128, group = 64>}}
+    plan.launch @draft ins(%x, %v : memref<4x128xbf16>, memref<14144xi8>) outs(%t : memref<4xi32>) rows 4 items 1
   }
 }
 

@@ -238,7 +238,7 @@ func.func @head_argmax_search_f32(%x: tensor<4x64xf32>, %w: tensor<8x64xf32>) {
 // -----
 
 func.func @attention_inputs_key_columns(%q: tensor<4x16xf32>, %k: tensor<4x16xf32>, %v: tensor<4x8xf32>, %w: tensor<8xf32>, %c: !lm.kv_cache<16x1x8xf32>, %s: tensor<1xi32>) {
-  // expected-error @below {{expects keys and values of 8 columns of}}
+  // expected-error @below {{expects keys and values of 8 columns of 'f32', but got 'tensor<4x16xf32>'}}
   %r:1 = lm.attention_inputs keys(%k : tensor<4x16xf32>) values(%v : tensor<4x8xf32>)
       norms(%w : tensor<8xf32>) caches(%c : !lm.kv_cache<16x1x8xf32>) at %s
       {norm = #lm.norm<eps = 1.0e-6 : f32, offset = 0.0 : f32>, dims = 4 : i64, theta = 1.0e4 : f64}
@@ -278,7 +278,7 @@ func.func @head_argmax_group(%x: tensor<4x64xf32>, %w: tensor<8x64xbf16>) {
 // -----
 
 func.func @attention_inputs_query_columns(%q: tensor<4x16xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>, %w: tensor<8xf32>, %c: !lm.kv_cache<16x1x8xf32>, %s: tensor<1xi32>) {
-  // expected-error @below {{expects a rotated query of a multiple of 8 columns, and 1 times as many in the query}}
+  // expected-error @below {{expects a rotated query of a multiple of 8 columns, and 1 times as many in the query, but got 'tensor<4x8xf32>' and 'tensor<4x16xf32>'}}
   %r:2 = lm.attention_inputs query(%q, %w : tensor<4x16xf32>, tensor<8xf32>) keys(%k : tensor<4x8xf32>) values(%v : tensor<4x8xf32>)
       norms(%w : tensor<8xf32>) caches(%c : !lm.kv_cache<16x1x8xf32>) at %s
       {norm = #lm.norm<eps = 1.0e-6 : f32, offset = 0.0 : f32>, dims = 4 : i64, theta = 1.0e4 : f64}
@@ -289,7 +289,7 @@ func.func @attention_inputs_query_columns(%q: tensor<4x16xf32>, %k: tensor<4x8xf
 // -----
 
 func.func @attention_inputs_gate_type(%q: tensor<4x16xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>, %w: tensor<8xf32>, %c: !lm.kv_cache<16x1x8xf32>, %s: tensor<1xi32>) {
-  // expected-error @below {{expects a gate of}}
+  // expected-error @below {{expects a gate of 'tensor<4x8xf32>', but got 'tensor<4x16xf32>'}}
   %r:3 = lm.attention_inputs query(%q, %w : tensor<4x16xf32>, tensor<8xf32>) keys(%k : tensor<4x8xf32>) values(%v : tensor<4x8xf32>)
       norms(%w : tensor<8xf32>) caches(%c : !lm.kv_cache<16x1x8xf32>) at %s
       {norm = #lm.norm<eps = 1.0e-6 : f32, offset = 0.0 : f32>, dims = 4 : i64, theta = 1.0e4 : f64}
@@ -300,7 +300,7 @@ func.func @attention_inputs_gate_type(%q: tensor<4x16xf32>, %k: tensor<4x8xf32>,
 // -----
 
 func.func @attention_inputs_norm_length(%q: tensor<4x16xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>, %w: tensor<4xf32>, %c: !lm.kv_cache<16x1x8xf32>, %s: tensor<1xi32>) {
-  // expected-error @below {{expects norms of 8 entries}}
+  // expected-error @below {{expects norms of 8 entries, but got 'tensor<4xf32>'}}
   %r:1 = lm.attention_inputs keys(%k : tensor<4x8xf32>) values(%v : tensor<4x8xf32>)
       norms(%w : tensor<4xf32>) caches(%c : !lm.kv_cache<16x1x8xf32>) at %s
       {norm = #lm.norm<eps = 1.0e-6 : f32, offset = 0.0 : f32>, dims = 4 : i64, theta = 1.0e4 : f64}
@@ -327,6 +327,96 @@ func.func @attention_inputs_dims(%q: tensor<4x16xf32>, %k: tensor<4x8xf32>, %v: 
       norms(%w : tensor<8xf32>) caches(%c : !lm.kv_cache<16x1x8xf32>) at %s
       {norm = #lm.norm<eps = 1.0e-6 : f32, offset = 0.0 : f32>, dims = 10 : i64, theta = 1.0e4 : f64}
       -> (!lm.kv_cache<16x1x8xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_inputs_no_cache(%s: tensor<1xi32>) {
+  // expected-error @below {{expects at least one cache}}
+  "lm.attention_inputs"(%s) <{dims = 4 : i64, norm = #lm.norm<eps = 1.0e-6 : f32, offset = 0.0 : f32>, operandSegmentSizes = array<i32: 0, 0, 0, 0, 0, 0, 1, 0>,
+      resultSegmentSizes = array<i32: 0, 0, 0>, theta = 1.0e4 : f64}> : (tensor<1xi32>) -> ()
+  return
+}
+
+// -----
+
+func.func @attention_inputs_cache_types(%k: tensor<4x8xf32>, %w: tensor<8xf32>, %c: !lm.kv_cache<16x1x8xf32>, %d: !lm.kv_cache<32x1x8xf32>, %s: tensor<1xi32>) {
+  // expected-error @below {{expects caches of '!lm.kv_cache<16x1x8xf32>', but got '!lm.kv_cache<32x1x8xf32>'}}
+  %r:2 = lm.attention_inputs keys(%k, %k : tensor<4x8xf32>, tensor<4x8xf32>) values(%k, %k : tensor<4x8xf32>, tensor<4x8xf32>)
+      norms(%w, %w : tensor<8xf32>, tensor<8xf32>) caches(%c, %d : !lm.kv_cache<16x1x8xf32>, !lm.kv_cache<32x1x8xf32>) at %s
+      {norm = #lm.norm<eps = 1.0e-6 : f32, offset = 0.0 : f32>, dims = 4 : i64, theta = 1.0e4 : f64}
+      -> (!lm.kv_cache<16x1x8xf32>, !lm.kv_cache<32x1x8xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_inputs_query_of_layers(%k: tensor<4x8xf32>, %w: tensor<8xf32>, %c: !lm.kv_cache<16x1x8xf32>, %d: !lm.kv_cache<16x1x8xf32>, %s: tensor<1xi32>) {
+  // expected-error @below {{expects one cache beside a query, but got 2}}
+  %r:3 = lm.attention_inputs query(%k, %w : tensor<4x8xf32>, tensor<8xf32>) keys(%k, %k : tensor<4x8xf32>, tensor<4x8xf32>) values(%k, %k : tensor<4x8xf32>, tensor<4x8xf32>)
+      norms(%w, %w : tensor<8xf32>, tensor<8xf32>) caches(%c, %d : !lm.kv_cache<16x1x8xf32>, !lm.kv_cache<16x1x8xf32>) at %s
+      {norm = #lm.norm<eps = 1.0e-6 : f32, offset = 0.0 : f32>, dims = 4 : i64, theta = 1.0e4 : f64}
+      -> (query tensor<4x8xf32>, !lm.kv_cache<16x1x8xf32>, !lm.kv_cache<16x1x8xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_inputs_theta(%k: tensor<4x8xf32>, %w: tensor<8xf32>, %c: !lm.kv_cache<16x1x8xf32>, %s: tensor<1xi32>) {
+  // expected-error @below {{expects a positive theta}}
+  %r = lm.attention_inputs keys(%k : tensor<4x8xf32>) values(%k : tensor<4x8xf32>)
+      norms(%w : tensor<8xf32>) caches(%c : !lm.kv_cache<16x1x8xf32>) at %s
+      {norm = #lm.norm<eps = 1.0e-6 : f32, offset = 0.0 : f32>, dims = 4 : i64, theta = 0.0 : f64}
+      -> (!lm.kv_cache<16x1x8xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_gate_type(%q: tensor<4x8xf32>, %g: tensor<4x16xf32>, %c: !lm.kv_cache<16x1x8xf32>, %s: tensor<1xi32>) {
+  // expected-error @below {{expects a gate of 'tensor<4x8xf32>', but got 'tensor<4x16xf32>'}}
+  %o = lm.attention %q, %c at %s gate %g : tensor<4x16xf32> {scale = 0.5 : f32} : tensor<4x8xf32>, !lm.kv_cache<16x1x8xf32>
+  return
+}
+
+// -----
+
+func.func @gated_delta_norm_without_eps(%q: tensor<4x8xf32>, %v: tensor<4x16xf32>, %g: tensor<4x2xf32>, %z: tensor<4x16xf32>, %w: tensor<8xf32>, %d: !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 8, value_dim = 8, pending = 4>, %n: tensor<1xi32>) {
+  // expected-error @below {{expects a gate, a norm and its eps together, and no commit with them}}
+  %o, %d1 = lm.gated_delta %q, %q, %v, %g, %g, %d keep %n norm(%z, %w : tensor<4x16xf32>, tensor<8xf32>) {scale = 1.0 : f32} : tensor<4x8xf32>, tensor<4x16xf32>, tensor<4x2xf32>, !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 8, value_dim = 8, pending = 4>
+  return
+}
+
+// -----
+
+func.func @gated_delta_norm_and_commit(%q: tensor<4x8xf32>, %v: tensor<4x16xf32>, %g: tensor<4x2xf32>, %z: tensor<4x16xf32>, %w: tensor<8xf32>, %d: !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 8, value_dim = 8, pending = 4>, %n: tensor<1xi32>) {
+  // expected-error @below {{expects a gate, a norm and its eps together, and no commit with them}}
+  %o, %d1 = lm.gated_delta %q, %q, %v, %g, %g, %d keep %n norm(%z, %w : tensor<4x16xf32>, tensor<8xf32>) {commit, norm_eps = 1.0e-6 : f32, scale = 1.0 : f32} : tensor<4x8xf32>, tensor<4x16xf32>, tensor<4x2xf32>, !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 8, value_dim = 8, pending = 4>
+  return
+}
+
+// -----
+
+func.func @gated_delta_gate_type(%q: tensor<4x8xf32>, %v: tensor<4x16xf32>, %g: tensor<4x2xf32>, %z: tensor<4x8xf32>, %w: tensor<8xf32>, %d: !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 8, value_dim = 8, pending = 4>, %n: tensor<1xi32>) {
+  // expected-error @below {{expects a gate of 'tensor<4x16xf32>', but got 'tensor<4x8xf32>'}}
+  %o, %d1 = lm.gated_delta %q, %q, %v, %g, %g, %d keep %n norm(%z, %w : tensor<4x8xf32>, tensor<8xf32>) {norm_eps = 1.0e-6 : f32, scale = 1.0 : f32} : tensor<4x8xf32>, tensor<4x16xf32>, tensor<4x2xf32>, !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 8, value_dim = 8, pending = 4>
+  return
+}
+
+// -----
+
+func.func @gated_delta_norm_length(%q: tensor<4x8xf32>, %v: tensor<4x16xf32>, %g: tensor<4x2xf32>, %z: tensor<4x16xf32>, %w: tensor<16xf32>, %d: !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 8, value_dim = 8, pending = 4>, %n: tensor<1xi32>) {
+  // expected-error @below {{expects a norm of 8 entries, but got 'tensor<16xf32>'}}
+  %o, %d1 = lm.gated_delta %q, %q, %v, %g, %g, %d keep %n norm(%z, %w : tensor<4x16xf32>, tensor<16xf32>) {norm_eps = 1.0e-6 : f32, scale = 1.0 : f32} : tensor<4x8xf32>, tensor<4x16xf32>, tensor<4x2xf32>, !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 8, value_dim = 8, pending = 4>
+  return
+}
+
+// -----
+
+func.func @gated_delta_negative_norm_eps(%q: tensor<4x8xf32>, %v: tensor<4x16xf32>, %g: tensor<4x2xf32>, %z: tensor<4x16xf32>, %w: tensor<8xf32>, %d: !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 8, value_dim = 8, pending = 4>, %n: tensor<1xi32>) {
+  // expected-error @below {{expects norm_eps not to be negative}}
+  %o, %d1 = lm.gated_delta %q, %q, %v, %g, %g, %d keep %n norm(%z, %w : tensor<4x16xf32>, tensor<8xf32>) {norm_eps = -1.0 : f32, scale = 1.0 : f32} : tensor<4x8xf32>, tensor<4x16xf32>, tensor<4x2xf32>, !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 8, value_dim = 8, pending = 4>
   return
 }
 

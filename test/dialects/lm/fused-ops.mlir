@@ -116,3 +116,19 @@ func.func @attention_inputs_of_layers(%k: tensor<4x8xf32>, %w: tensor<8xbf16>, %
       -> (!lm.kv_cache<16x1x8xf32>, !lm.kv_cache<16x1x8xf32>)
   return
 }
+
+// CHECK-LABEL: func.func @attention_inputs_example(
+func.func @attention_inputs_example(%x: tensor<16x512xf32>, %qn: tensor<64xbf16>, %k: tensor<16x128xf32>, %v: tensor<16x128xf32>, %kn: tensor<64xbf16>,
+    %cache: !lm.kv_cache<4112x2x64xf32>, %start: tensor<1xi32>, %count: tensor<1xi32>) -> tensor<16x256xf32> {
+  // CHECK: lm.attention_inputs query(
+  %q, %gate, %new = lm.attention_inputs
+      query(%x, %qn : tensor<16x512xf32>, tensor<64xbf16>)
+      keys(%k : tensor<16x128xf32>) values(%v : tensor<16x128xf32>)
+      norms(%kn : tensor<64xbf16>)
+      caches(%cache : !lm.kv_cache<4112x2x64xf32>) at %start rows %count
+      {norm = #lm.norm<eps = 1.0e-6 : f32, offset = 1.0 : f32>,
+       dims = 16 : i64, theta = 1.0e7 : f64}
+      -> (query tensor<16x256xf32>, gate tensor<16x256xf32>,
+          !lm.kv_cache<4112x2x64xf32>)
+  return %q : tensor<16x256xf32>
+}
