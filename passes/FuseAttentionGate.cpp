@@ -3,6 +3,7 @@
 #include "dialects/lm/LmOps.h"
 #include "passes/Passes.h"
 #include "passes/Report.h"
+#include "passes/ValueOrder.h"
 
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
@@ -40,13 +41,6 @@ struct FuseAttentionGate : OpRewritePattern<lm::MulOp> {
   }
 
 private:
-  static bool isThereBefore(Value value, Operation *op) {
-    if (value.getParentBlock() != op->getBlock())
-      return false;
-    Operation *producer = value.getDefiningOp();
-    return !producer || producer->isBeforeInBlock(op);
-  }
-
   int64_t &numFused;
 };
 

@@ -4,6 +4,7 @@
 #include "dialects/plan/SavedRows.h"
 #include "passes/Passes.h"
 #include "passes/Report.h"
+#include "passes/ValueOrder.h"
 
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
@@ -52,13 +53,6 @@ struct FuseDeltaNorm : OpRewritePattern<lm::GatedRmsNormOp> {
 private:
   static bool canSave(lm::DeltaCacheType type) {
     return plan::canSaveRows(type.getPending(), type.getKeyDim());
-  }
-
-  static bool isThereBefore(Value value, Operation *op) {
-    if (value.getParentBlock() != op->getBlock())
-      return false;
-    Operation *producer = value.getDefiningOp();
-    return !producer || producer->isBeforeInBlock(op);
   }
 
   int64_t &numFused;
