@@ -39,9 +39,9 @@ void checkWideLayer(Run &run, const Layer &layer,
   Array<uint8_t> weightMemory(run, packed);
   Array<Bf16> input(run, x);
   Array<T> output(run, rows * layer.outputs);
-  double limit = layer.isQuantized ? sizeof(T) == 2 ? 6e-3 : 4e-3
-                 : sizeof(T) == 2  ? 4e-3
-                                   : 2e-5;
+  // Numbers times their scales are rounded to bf16 once more, by up to 2^-9. A
+  // sum of few of them, one of which is large, has most of that.
+  double limit = layer.isQuantized ? 2e-2 : sizeof(T) == 2 ? 4e-3 : 2e-5;
   std::vector<T> last;
   for (int live : {17, 63, 64, 65, 127, 128, 129, 200, 300}) {
     if (isLarge && live > 129)
