@@ -24,9 +24,11 @@ using namespace tandem::codegen;
 using plan::KernelFamily;
 
 int64_t CudaGridRule::Direction::get(int64_t rows) const {
-  return perRow ? fixed * static_cast<int64_t>(
-                              divideCeil(uint64_t(perRow) * rows, divisor))
-                : fixed;
+  if (perRow == 0)
+    return fixed;
+  int64_t blocks = fixed * static_cast<int64_t>(
+                               divideCeil(uint64_t(perRow) * rows, divisor));
+  return most ? std::min(blocks, most) : blocks;
 }
 
 CudaGrid CudaGridRule::get(int64_t rows) const {
@@ -163,6 +165,10 @@ void KernelEmitter::emitNorm() {
   perRow();
   kernel.grid.y = {static_cast<int64_t>(
       divideCeil(columns / dim, kernel.block / threadsPerRun))};
+  // As many as run at once, twice.
+  constexpr int64_t threads = 2 * 2048;
+  kernel.grid.x.most = static_cast<int64_t>(divideCeil(
+      target.processors * threads / kernel.block, kernel.grid.y.fixed));
   std::string type = activationType();
   std::string x = "const " + type + " *x", y = type + " *y";
   if (kernel.family == KernelFamily::l2_norm) {

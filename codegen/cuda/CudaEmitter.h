@@ -33,6 +33,8 @@ struct CudaGridRule {
     /// Times `ceil(perRow * rows / divisor)` blocks, unless zero.
     int64_t perRow = 0;
     int64_t divisor = 1;
+    /// But no more than so many, unless zero: blocks take several rows.
+    int64_t most = 0;
 
     int64_t get(int64_t rows) const;
   };

@@ -4,7 +4,7 @@
 //
 // Writes cubins for sm_90 and PTX for sm_86 of all kernels of the suite and of
 // the benchmarks, and for each kind a table, one line a kernel: name, file,
-// threads, shared memory, scratch, and for x, y and z of the grid the three
+// threads, shared memory, scratch, and for x, y and z of the grid the four
 // numbers of CudaGridRule. bench: cubins of the benchmarks alone.
 //
 //===----------------------------------------------------------------------===//
@@ -85,7 +85,7 @@ static Error compile(mlir::ModuleOp module, StringRef directory, StringRef arch,
       for (const auto &direction :
            {kernel.grid.x, kernel.grid.y, kernel.grid.z})
         os << " " << direction.fixed << " " << direction.perRow << " "
-           << direction.divisor;
+           << direction.divisor << " " << direction.most;
       os << "\n";
     }
     if (Error error = writeFile(directory + "/" + file,

@@ -73,7 +73,8 @@ Run::Run(const Driver &driver, const std::string &directory,
     words >> name >> kernel.file >> kernel.block >> kernel.shared >>
         kernel.scratchBytes;
     for (auto &direction : kernel.grid)
-      words >> direction[0] >> direction[1] >> direction[2];
+      for (long &number : direction)
+        words >> number;
     kernel.file = directory + "/" + kernel.file;
     kernels[name] = kernel;
   }
@@ -134,9 +135,10 @@ void Run::start(const LoadedKernel &kernel, const std::string &name,
   Driver::LaunchConfig config = {{},     {kernel.block, 1, 1}, kernel.shared,
                                  stream, &attribute,           isProgrammatic};
   for (int i = 0; i < 3; ++i) {
-    auto [fixed, perRow, divisor] = kernel.grid[i];
-    config.grid[i] = unsigned(
-        perRow ? fixed * ((perRow * rows + divisor - 1) / divisor) : fixed);
+    auto [fixed, perRow, divisor, most] = kernel.grid[i];
+    long blocks =
+        perRow ? fixed * ((perRow * rows + divisor - 1) / divisor) : fixed;
+    config.grid[i] = unsigned(most ? std::min(blocks, most) : blocks);
   }
   driver.expect(driver.launchKernelEx(&config, kernel.function,
                                       parameters.data(), nullptr),

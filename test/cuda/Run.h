@@ -68,7 +68,7 @@ struct LoadedKernel {
   uint64_t scratchBytes = 0;
   DevicePointer scratch = 0;
   /// Per direction: fixed, per row, divisor.
-  long grid[3][3] = {};
+  long grid[3][4] = {};
 };
 
 class Run {

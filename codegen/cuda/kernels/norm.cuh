@@ -22,7 +22,9 @@
 // Floor: two (gated: three) times rows * columns numbers. The second read of x
 // comes from the cache.
 //
-// Grid: rows, blocks of runs. Called by rms_norm, gated_rms_norm, l2_norm.
+// Grid: rows, of which a block has those that lie gridDim.x apart, so that many
+// rows that are not live are few blocks; blocks of runs. Called by rms_norm,
+// gated_rms_norm, l2_norm.
 //
 //===----------------------------------------------------------------------===//
 
@@ -87,18 +89,11 @@ template <typename C, typename T> __device__ f32 rowFactor(const T *row) {
   return normFactor<C>(addSpans<spans>(squares, 1));
 }
 
+/// Normalizes the run that begins at number \p base.
 template <typename C, Norm Kind, typename T>
-__device__ void normalize(const T *x, const T *gate, const f32 *weight, T *y,
-                          const i32 *live, i32 rows) {
-  constexpr i32 runs = C::columns / C::dim;
-  constexpr i32 perBlock = C::threads / C::threadsPerRun;
+__device__ void normalizeRun(const T *x, const T *gate, const f32 *weight, T *y,
+                             u64 base) {
   constexpr i32 pack = packSize<T>(C::dim);
-  i32 row = blockIdx.x;
-  i32 run = blockIdx.y * perBlock + threadIdx.x / C::threadsPerRun;
-  // A warp or a block as a whole stays or goes.
-  if (row >= liveRows(live, rows) || run >= runs)
-    return;
-  u64 base = u64(row) * C::columns + run * C::dim;
   i32 first = threadIdx.x % C::threadsPerRun * pack;
   constexpr i32 step = C::threadsPerRun * pack;
 
@@ -137,6 +132,26 @@ __device__ void normalize(const T *x, const T *gate, const f32 *weight, T *y,
       values.at[i] = fromFloat<T>(value);
     }
     storePack(y + base + column, values);
+  }
+}
+
+template <typename C, Norm Kind, typename T>
+__device__ void normalize(const T *x, const T *gate, const f32 *weight, T *y,
+                          const i32 *live, i32 rows) {
+  constexpr i32 runs = C::columns / C::dim;
+  constexpr i32 perBlock = C::threads / C::threadsPerRun;
+  i32 run = blockIdx.y * perBlock + threadIdx.x / C::threadsPerRun;
+  // A warp or a block as a whole stays or goes.
+  if (run >= runs)
+    return;
+  i32 end = liveRows(live, rows);
+#pragma unroll 1
+  for (i32 row = blockIdx.x; row < end; row += gridDim.x) {
+    normalizeRun<C, Kind>(x, gate, weight, y,
+                          u64(row) * C::columns + run * C::dim);
+    // What a block adds stands in the same place for every row.
+    if constexpr (C::threadsPerRun > kWarp)
+      __syncthreads();
   }
 }
 

@@ -13,6 +13,9 @@
 //
 //   stage   [x: 128 tokens x 64 columns bf16] [tile 0] .. [tile 7]
 //
+// Stages of 64 tokens are smaller, so more of them are on their way: so few
+// tokens wait for memory, not for products.
+//
 // A row of 64 numbers is 8 pieces of 16 bytes; piece p of row r lies where
 // p ^ (r % 8) would, so that the 8 rows which a matrix is loaded from are in 32
 // different banks. What a tile is belongs to the weight: `Stage` has its copies
@@ -46,8 +49,6 @@ namespace tandem {
 
 constexpr i32 kWideThreads = 128, kWideTokens = 128, kWideTiles = 8;
 constexpr i32 kWideColumns = 64, kWideSteps = kWideColumns / 16;
-/// Bytes of a stage's tokens.
-constexpr i32 kWideTokenBytes = kWideTokens * kWideColumns * 2;
 /// Threads that copy a tile, each from one address on.
 constexpr i32 kTileCopiers = kWideThreads / kWideTiles;
 
@@ -71,12 +72,17 @@ struct WideRows {
   static constexpr bool isNarrow = Tokens == kWideTokens;
   static constexpr i32 warpTiles = isNarrow ? 4 : 2;
   static constexpr i32 warpTokens = kWideTiles / warpTiles * Tokens / 32;
+  /// Of a stage's tokens.
+  static constexpr i32 tokenBytes = Tokens * kWideColumns * 2;
   static constexpr i32 stageBytes =
-      roundUp(kWideTokenBytes + kWideTiles * Stage::bytes, 1024);
+      roundUp(tokenBytes + kWideTiles * Stage::bytes, 1024);
+  /// Dynamic shared memory of a block, of however many tokens.
+  static constexpr i32 sharedBytes =
+      C::stages *
+      roundUp(kWideTokens * kWideColumns * 2 + kWideTiles * Stage::bytes, 1024);
+  static constexpr i32 stages = sharedBytes / stageBytes;
   /// Stages that are on their way.
-  static constexpr i32 ahead = C::stages - 1;
-  /// Dynamic shared memory of a block.
-  static constexpr i32 sharedBytes = C::stages * stageBytes;
+  static constexpr i32 ahead = stages - 1;
   static constexpr i32 outputs = kWideTiles * 16 / (C::gated ? 2 : 1);
   static_assert(!C::hasNorm);
 
@@ -129,14 +135,15 @@ struct WideRows {
     return source;
   }
 
-  __device__ u8 *stageAt(i32 index) const { return shared + index * stageBytes; }
+  __device__ u8 *stageAt(i32 index) const {
+    return shared + index * stageBytes;
+  }
 
   /// Starts the copies of columns 64 \p number .. to stage \p index.
   __device__ void fetch(const Source &source, i32 number, i32 index) const {
     u8 *to = stageAt(index);
     Stage::fetch(source.weight, source.width, source.tileIndex, number,
-                 to + kWideTokenBytes +
-                     threadIdx.x / kTileCopiers * Stage::bytes,
+                 to + tokenBytes + threadIdx.x / kTileCopiers * Stage::bytes,
                  threadIdx.x % kTileCopiers);
     i32 row = threadIdx.x / 8;
     i32 column = number * kWideColumns + i32(threadIdx.x % 8) * 8;
@@ -177,7 +184,7 @@ struct WideRows {
 
   __device__ void add(Sums &sums, i32 index, i32 half) const {
     const u8 *rows = stageAt(index);
-    const u8 *weights = rows + kWideTokenBytes + warpTile() * Stage::bytes;
+    const u8 *weights = rows + tokenBytes + warpTile() * Stage::bytes;
     typename Stage::Held held[warpTiles];
     Rows b[2];
     loadTokens(b[0], rows, 0);
@@ -233,8 +240,8 @@ struct WideRows {
       commitCopies();
       if (hasTokens)
         add(sums, index, number % 2);
-      index = index + 1 == C::stages ? 0 : index + 1;
-      free = free + 1 == C::stages ? 0 : free + 1;
+      index = index + 1 == stages ? 0 : index + 1;
+      free = free + 1 == stages ? 0 : free + 1;
     }
     waitForCopies<0>();
   }
@@ -311,7 +318,7 @@ struct WideRows {
     } else {
       // Through shared memory, so that what is written lies side by side.
       constexpr i32 stride = outputs + 8;
-      static_assert(kWideTokens * stride * 2 <= sharedBytes);
+      static_assert(Tokens * stride * 2 <= sharedBytes);
       bf16 *numbers = reinterpret_cast<bf16 *>(shared);
       __syncthreads();
       forResults(sums, [&](i32 tile, i32 output, i32 token, f32 sum) {
@@ -343,8 +350,8 @@ struct WideRows {
         auto residual = loadPack<8>(layer.residual + place);
 #pragma unroll
         for (i32 i = 0; i < 8; ++i)
-          numbers.at[i] = fromFloat<bf16>(toFloat(residual.at[i]) +
-                                          toFloat(numbers.at[i]));
+          numbers.at[i] =
+              fromFloat<bf16>(toFloat(residual.at[i]) + toFloat(numbers.at[i]));
       }
       storePack(to, numbers);
       return;
