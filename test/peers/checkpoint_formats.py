@@ -460,7 +460,8 @@ def read_weights(tools, pair, work):
 def write_texts(tools, pair, work):
     """Scores and ids of the pair."""
     artefact, ids, scores = work / "pair.tandem", work / "ids.json", work / "scores.safetensors"
-    tools.run("qcompile", "--target", pair["target"], "--drafter", pair["drafter"], "-o", artefact, "--arch", "native")
+    tools.run("qcompile", "--target", pair["target"], "--drafter", pair["drafter"], "-o", artefact, "--arch", "native",
+              "--activations", "f32")
     prompt = json.loads((ROOT / "test/Inputs/tiny/golden.json").read_text())["prompts"][0]["ids"]
     ids.write_text(json.dumps(prompt))
     tools.run("qrun", "score", artefact, "--ids", ids, "-o", scores)
