@@ -9,6 +9,7 @@
 
 #include "runtime/server/Service.h"
 #include "tools/qrun/Connection.h"
+#include "tools/qrun/ConnectionThreads.h"
 
 #include <csignal>
 #include <cstdio>
@@ -31,11 +32,9 @@ public:
   Server(server::Service &service, const ServeFlags &flags)
       : service(service), flags(flags) {
     // Every connection has a thread, those that are idle between two requests
-    // too; so there are more of them than requests that can wait.
+    // too; so there can be more of them than requests that wait.
     size_t threads = flags.queue + 64;
-    http.new_task_queue = [threads] {
-      return new httplib::ThreadPool(threads);
-    };
+    http.new_task_queue = [threads] { return new ConnectionThreads(threads); };
     // Without the library's SO_REUSEPORT, with which two servers would share
     // a port and its requests.
     http.set_socket_options([](socket_t socket) {
