@@ -5,7 +5,10 @@ a full queue, signals. Only the standard library is needed.
     serve_test.py QRUN PAIR.tandem
 """
 
+import gzip
+import http.client
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -199,8 +202,36 @@ class OneServer(unittest.TestCase):
             self.assertEqual(
                 list(answer["error"]), ["message", "type", "param", "code"]
             )
-        got, answer = self.server.post("/v1/completions", "x" * (9 << 20))
-        self.assertEqual((got, answer["error"]["code"]), (413, "body_too_large"))
+
+    def test_bodies_of_any_kind(self):
+        # What `curl -d` says its data are; a form could have 8 KiB.
+        body = json.dumps(
+            {"prompt": PROMPT, "max_tokens": 1, "user": "x" * 20000}
+        )
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        packed = {"Content-Encoding": "gzip"}
+        parts = {"Content-Type": "multipart/form-data; boundary=x"}
+        large = "x" * (9 << 20)
+        for sent, headers, status, word in (
+            (body, form, 200, ""),
+            (gzip.compress(body.encode()), packed, 200, ""),
+            (large, {}, 413, "larger than 8 MiB"),
+            # Neither has a length that says how much it is.
+            (iter([large.encode()] * 3), {}, 413, "larger than 8 MiB"),
+            (gzip.compress(large.encode()), packed, 413, "larger than 8 MiB"),
+            ("--x\r\n\r\n{}\r\n--x--\r\n", parts, 400, "form"),
+        ):
+            got, answer = self.server.post(
+                "/v1/completions", sent, headers=headers
+            )
+            self.assertEqual(got, status, answer)
+            self.assertIn(word, json.dumps(answer))
+        # A body that is not there is no reason to wait for it.
+        client = socket.create_connection(("127.0.0.1", self.server.port))
+        client.settimeout(20)
+        client.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\n\r\n")
+        self.assertIn(b" 400 ", client.recv(1000))
+        client.close()
 
     def test_routes(self):
         self.assertEqual(self.server.get("/health"), (200, '{"status":"ok"}'))
@@ -254,6 +285,37 @@ class OwnServers(unittest.TestCase):
                 server.get("/v1/models", headers=headers)[0], status
             )
         self.assertEqual(server.get("/health")[0], 200)
+        # A body that nobody wanted is not the next request.
+        connection = http.client.HTTPConnection("127.0.0.1", server.port)
+        body = json.dumps({"prompt": "a", "max_tokens": 1, "user": "x" * 20000})
+        for path, key, status in (
+            ("/v1/completions", "wrong", 401),
+            ("/v1/nothing", "wrong", 401),
+            ("/v1/nothing", "secret", 404),
+            ("/v1/models", "secret", 405),
+            ("/v1/completions", "secret", 200),
+        ):
+            connection.request(
+                "POST", path, body, {"Authorization": "Bearer " + key}
+            )
+            response = connection.getresponse()
+            self.assertEqual(response.status, status, response.read())
+            response.read()
+        connection.close()
+        self.assertEqual(server.stop(), 0)
+
+    def test_threads_come_with_connections(self):
+        server = start("--queue", "4096")
+        clients = [
+            socket.create_connection(("127.0.0.1", server.port))
+            for _ in range(8)
+        ]
+        self.assertEqual(server.get("/health")[0], 200)
+        tasks = os.listdir(f"/proc/{server.process.pid}/task")
+        self.assertGreaterEqual(len(tasks), 9)
+        self.assertLess(len(tasks), 100)
+        for client in clients:
+            client.close()
         self.assertEqual(server.stop(), 0)
 
     def test_port_is_not_shared(self):

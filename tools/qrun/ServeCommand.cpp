@@ -45,7 +45,7 @@ public:
     http.set_keep_alive_max_count(10000);
     http.set_read_timeout(std::chrono::seconds(30));
     http.set_write_timeout(std::chrono::seconds(30));
-    http.set_payload_max_length(size_t(flags.maxBodyMegabytes) << 20);
+    http.set_payload_max_length(largestBody());
     addRoutes();
   }
 
@@ -96,6 +96,14 @@ private:
       response.set_content(std::get<std::string>(result), "application/json");
   }
 
+  size_t largestBody() const { return size_t(flags.maxBodyMegabytes) << 20; }
+
+  /// Whether the library hands requests like this one to takeBody().
+  static bool mayHaveBody(const httplib::Request &request) {
+    return request.method == "POST" || request.method == "PUT" ||
+           request.method == "PATCH" || request.method == "DELETE";
+  }
+
   bool isAuthorized(const httplib::Request &request) const {
     if (flags.apiKey.empty() || !request.path.starts_with("/v1/"))
       return true;
@@ -112,20 +120,21 @@ private:
   void addRoutes() {
     using httplib::Request;
     using httplib::Response;
-    http.set_pre_routing_handler([this](const Request &request, Response &out) {
-      if (isAuthorized(request))
+    http.set_pre_routing_handler([this](const Request &in, Response &out) {
+      if (mayHaveBody(in) || isAuthorized(in))
         return httplib::Server::HandlerResponse::Unhandled;
-      setError(out, {.status = 401,
-                     .message = "the API key is missing or wrong",
-                     .code = "invalid_api_key"});
+      setUnauthorized(out);
       return httplib::Server::HandlerResponse::Handled;
     });
-    http.Post("/v1/completions", [this](const Request &in, Response &out) {
-      answer(Endpoint::Completions, in, out);
-    });
-    http.Post("/v1/chat/completions", [this](const Request &in, Response &out) {
-      answer(Endpoint::Chat, in, out);
-    });
+    auto withBody = [this](const Request &in, Response &out,
+                           const httplib::ContentReader &reader) {
+      takeBody(in, out, reader);
+    };
+    const char *anyPath = R"([\s\S]*)";
+    http.Post(anyPath, withBody);
+    http.Put(anyPath, withBody);
+    http.Patch(anyPath, withBody);
+    http.Delete(anyPath, withBody);
     http.Get("/v1/models", [this](const Request &, Response &out) {
       out.set_content(service.models(), "application/json");
     });
@@ -146,6 +155,53 @@ private:
                          .message = "the request could not be handled",
                          .type = "server_error"});
         });
+  }
+
+  static void setUnauthorized(httplib::Response &out) {
+    setError(out, {.status = 401,
+                   .message = "the API key is missing or wrong",
+                   .code = "invalid_api_key"});
+  }
+
+  /// Answers a request that may have a body. All of the body is read whatever
+  /// the answer is: what is left of it would be the connection's next request.
+  /// The library's own way to read takes no form of more than 8 KiB, which is
+  /// what curl says its data are, and has no limit for a body that is
+  /// compressed or comes in chunks.
+  void takeBody(const httplib::Request &in, httplib::Response &out,
+                const httplib::ContentReader &reader) {
+    std::string body;
+    bool isTooLarge = false;
+    auto append = [&](const char *data, size_t size) {
+      isTooLarge |= size > largestBody() - body.size();
+      if (!isTooLarge)
+        body.append(data, size);
+      return true;
+    };
+    bool wasRead = true;
+    bool isForm = in.is_multipart_form_data();
+    if (isForm)
+      reader([](const httplib::MultipartFormData &) { return true; },
+             [](const char *, size_t) { return true; });
+    else if (in.has_header("Content-Length") ||
+             in.has_header("Transfer-Encoding"))
+      wasRead = reader(append);
+    if (!isAuthorized(in))
+      return setUnauthorized(out);
+    if (isForm)
+      return setError(out, {.status = 400,
+                            .message = "the body is a form, expected JSON"});
+    // explain() says more about these.
+    if (isTooLarge)
+      out.status = 413;
+    if (isTooLarge || !wasRead)
+      return;
+    if (in.method == "POST" && in.path == "/v1/completions")
+      answer(Endpoint::Completions, in, body, out);
+    else if (in.method == "POST" && in.path == "/v1/chat/completions")
+      answer(Endpoint::Chat, in, body, out);
+    else
+      out.status = 404;
   }
 
   /// Gives answers of the library, which have no body, the API's form.
@@ -176,14 +232,15 @@ private:
   }
 
   void answer(Endpoint endpoint, const httplib::Request &in,
-              httplib::Response &out) {
+              std::string_view body, httplib::Response &out) {
     Clock::time_point begin = Clock::now();
-    auto admitted = service.admit(endpoint, in.body);
+    // Before it is admitted: a server that drains waits for it, or refuses it.
+    auto active = std::make_shared<Active>(activeRequests);
+    auto admitted = service.admit(endpoint, body);
     if (const auto *error = std::get_if<ApiError>(&admitted)) {
       setError(out, *error);
       return count(endpoint, error->status, begin);
     }
-    auto active = std::make_shared<Active>(activeRequests);
     // The library wants functions that can be copied.
     std::shared_ptr<server::Job> job =
         std::move(std::get<std::unique_ptr<server::Job>>(admitted));
