@@ -64,8 +64,24 @@ public:
     return port;
   }
 
-  void listen() { http.listen_after_bind(); }
-  void stop() { http.stop(); }
+  /// Answers until stop().
+  Status listen() {
+    bool stopped = http.listen_after_bind();
+    hasListened = true;
+    if (!stopped)
+      return Status(StatusCode::System,
+                    concat("cannot accept connections on ", flags.host, ":",
+                           flags.port));
+    return Status();
+  }
+
+  /// Ends listen(), which has been called or is about to be.
+  void stop() {
+    // The library forgets a stop that comes before it listens.
+    while (!http.is_running() && !hasListened)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    http.stop();
+  }
 
   /// Requests whose answers are being written.
   unsigned active() const { return activeRequests; }
@@ -283,6 +299,7 @@ private:
   const ServeFlags &flags;
   httplib::Server http;
   std::atomic<unsigned> activeRequests = 0;
+  std::atomic<bool> hasListened = false;
 };
 
 } // namespace
@@ -340,14 +357,20 @@ private:
       _exit(130);
     service->drain();
     bool again = false;
+    auto takeSignal = [&] {
+      if (!signalled())
+        return;
+      if (again)
+        _exit(130);
+      again = true;
+      service->cancel();
+    };
     while (server.load()->active() > 0 && !ended)
-      if (signalled()) {
-        if (again)
-          _exit(130);
-        again = true;
-        service->cancel();
-      }
+      takeSignal();
     server.load()->stop();
+    // Connections that are open end in a while, or when a client likes.
+    while (!ended)
+      takeSignal();
   }
 
   sigset_t signals;
@@ -384,9 +407,9 @@ Status serve(const ServeFlags &flags) {
     std::printf("no chats: %s\n", (*service)->chatStatus().message().c_str());
   std::fflush(stdout);
   signals.watch(server, **service);
-  server.listen();
+  Status listened = server.listen();
   signals.end();
-  return Status();
+  return listened;
 }
 
 } // namespace tandem::qrun
