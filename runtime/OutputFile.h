@@ -11,20 +11,22 @@
 
 namespace tandem {
 
-/// A file that is written under a temporary name beside its own and renamed at
-/// the end, so that nobody ever finds half of it. A path that is a device or a
-/// pipe (/dev/stdout) is written directly.
+/// A file that gets its name when it is finished, so that nobody ever finds
+/// half of it. Until then it has none, or a temporary one where the file system
+/// has no files without. A path that is a device or a pipe (/dev/stdout) is
+/// written directly.
 class OutputFile {
 public:
   static StatusOr<OutputFile> create(const std::string &path);
 
   OutputFile(OutputFile &&other) noexcept
       : path(std::move(other.path)), temporary(std::move(other.temporary)),
-        file(std::exchange(other.file, -1)) {}
+        file(std::exchange(other.file, -1)), isDirect(other.isDirect) {}
   OutputFile &operator=(OutputFile &&other) noexcept {
     std::swap(path, other.path);
     std::swap(temporary, other.temporary);
     std::swap(file, other.file);
+    std::swap(isDirect, other.isDirect);
     return *this;
   }
   /// Removes a file that was not finished.
@@ -35,13 +37,16 @@ public:
   Status finish();
 
 private:
-  OutputFile(std::string path, std::string temporary, int file)
-      : path(std::move(path)), temporary(std::move(temporary)), file(file) {}
+  OutputFile(std::string path, std::string temporary, int file, bool isDirect)
+      : path(std::move(path)), temporary(std::move(temporary)), file(file),
+        isDirect(isDirect) {}
 
   std::string path;
-  /// Empty when `path` is written directly.
+  /// Empty while the file has no name.
   std::string temporary;
   int file;
+  /// Whether `path` itself is written.
+  bool isDirect;
 };
 
 } // namespace tandem

@@ -5,8 +5,11 @@
 #include "test/runtime/TemporaryFolder.h"
 
 #include <cstring>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <random>
+#include <sys/wait.h>
+#include <unistd.h>
 
 using namespace tandem;
 using namespace tandem::test;
@@ -69,6 +72,38 @@ TEST(Safetensors, FileThatIsNotFinishedLeavesNothing) {
   }
   EXPECT_EQ(folder.count(), 1u);
   EXPECT_EQ(folder.read("file"), "old");
+}
+
+TEST(Safetensors, KilledWritersLeaveNothing) { // P7.12
+  TemporaryFolder folder;
+  int probe = open(folder.path().c_str(), O_TMPFILE | O_WRONLY, 0600);
+  if (probe < 0)
+    GTEST_SKIP() << "the file system has no files without a name";
+  close(probe);
+  pid_t child = fork();
+  if (child == 0) {
+    std::vector<TensorInfo> tensors = {{"a", "F32", {2}}};
+    auto writer = SafetensorsWriter::create(folder.path() + "/file", tensors);
+    _exit(writer.isOk() ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(folder.count(), 0u);
+}
+
+TEST(Safetensors, NamesThatAKilledWriterLeftAreInNobodysWay) {
+  TemporaryFolder folder;
+  for (unsigned number : {0u, 1u})
+    folder.write(concat("file.tmp-", getpid(), "-", number), "half");
+  std::vector<TensorInfo> tensors = {{"a", "U8", {2}}};
+  auto writer = SafetensorsWriter::create(folder.path() + "/file", tensors);
+  ASSERT_TRUE(writer.isOk());
+  ASSERT_TRUE(writer->append(std::as_bytes(std::span("xy", 2))).isOk());
+  Status finished = writer->finish();
+  EXPECT_TRUE(finished.isOk()) << finished.message();
+  EXPECT_TRUE(folder.read("file").ends_with("xy"));
+  EXPECT_EQ(folder.count(), 3u);
 }
 
 TEST(Safetensors, OutputThatCannotBeWrittenIsAnError) {
