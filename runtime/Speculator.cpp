@@ -151,6 +151,9 @@ Status Speculator::goOn(Text &text) {
 Status Speculator::goBack(const SnapshotTable::Found &found) {
   TANDEM_RETURN_IF_ERROR(driver.restore(found.snapshot));
   cached.resize(found.entry.position);
+  // Those behind it, of which the drafter knows too little, are of tokens that
+  // are no longer in the caches.
+  snapshots.dropBehind(cached.size());
   isCurrent = true;
   pending = 0;
   pendingFeatures = false;

@@ -307,6 +307,33 @@ TEST(Snapshots, CancelledPromptsKeepWhatIsSound) {
   }
 }
 
+TEST(Snapshots, NoneIsOfTokensThatAreGone) {
+  Conversation talk(2);
+  Tokens first = countFrom(1, 40);
+  auto upTo = [](const Tokens &tokens, size_t count) {
+    return Tokens(tokens.begin(), tokens.begin() + ptrdiff_t(count));
+  };
+  GenerateOptions drafted = {.maxNewTokens = 5, .leavesAt = 10};
+  talk.answer(first, drafted);
+  // The drafter does not know the snapshot behind 30 tokens.
+  GenerateOptions plain = {
+      .maxNewTokens = 5, .useDrafter = false, .leavesAt = 30};
+  talk.answer(join({upTo(first, 30), countFrom(2, 9)}), plain);
+  // So this one goes back to the first one, and ends between the two.
+  Ender sink;
+  sink.callsUntilCancel = 1;
+  drafted.leavesAt.reset();
+  talk.answer(join({upTo(first, 30), countFrom(3, 9)}), drafted, sink);
+  EXPECT_EQ(talk.pair.restores, (std::vector<size_t>{10, 10}));
+  // Other tokens stand there now.
+  plain.leavesAt.reset();
+  Tokens other = join({upTo(first, 18), countFrom(4, 30)});
+  EXPECT_EQ(talk.answer(other, plain).reusedTokens, 18u);
+  EXPECT_EQ(talk.answer(join({upTo(other, 40), countFrom(5, 9)}), plain)
+                .reusedTokens,
+            10u);
+}
+
 TEST(Snapshots, NoneOutlivesAFailureOrAnotherText) {
   ThinkingChat chat(2, {.maxNewTokens = 9});
   auto fail = [&](const char *program) {
