@@ -130,8 +130,10 @@ private:
         if (foundWidth == featureWidth)
           foundWidth = found;
         expected = foundWidth;
+        // Rows without values could not be counted.
+        matches = found != 0;
       }
-      matches = found == expected;
+      matches &= found == expected;
     }
     if (!matches)
       return invalidFile("loop: port '", name, "' is not ",

@@ -559,6 +559,12 @@ TEST(Artifact, PortsOfTheLoopAreChecked) {
             "loop: port 'block' is not i32 of shape [4]");
   EXPECT_EQ(problem([](auto &spec) { spec.ports[10].shape = {4, 7}; }),
             "loop: port 'features' is not f32 of shape [4, n*H]");
+  // Nobody could count rows of nothing.
+  EXPECT_EQ(problem([](auto &spec) {
+              for (uint32_t port : {9, 10, 14})
+                spec.ports[port].shape[1] = 0;
+            }),
+            "loop: port 'chunk_features' is not f32 of shape [8, n*H]");
   EXPECT_EQ(
       problem([](auto &spec) { spec.ports[13].element = ElementType::i32; }),
       "loop: port 'score_logits' is not f32 of shape [8, 100]");
