@@ -205,6 +205,12 @@ class WithoutTerminal(unittest.TestCase):
         )
         self.assertNotIn("\x1b", result.stdout)
 
+    def test_last_line_that_goes_on(self):
+        flags = ["-n", "8", "--no-thinking"]
+        result = self.run_chat("Hello\\\nyou\\", *flags, *GREEDY)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertEqual(result.stdout, answer("Hello\nyou\n", *flags) + "\n")
+
     def start_answer(self):
         """A chat in the middle of an answer without an end."""
         chat = subprocess.Popen(

@@ -53,6 +53,9 @@ std::optional<std::string> LineReader::read(const char *prompt) {
   while (line && line->ends_with('\\')) {
     std::optional<std::string> next = readOne("... ");
     line->back() = '\n';
+    // What a pipe says is said, whatever it ends with.
+    if (!next && !interactive)
+      return line;
     if (!next || interrupted())
       return next;
     *line += *next;
