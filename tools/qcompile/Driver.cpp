@@ -44,6 +44,10 @@ namespace {
 /// that continues from a dump can still say them.
 constexpr StringLiteral kOptionsAttrName = "tandem.options";
 
+/// Module attribute of a plan: what its layers multiply, which nothing else in
+/// it says.
+constexpr StringLiteral kActivationsAttrName = "tandem.activations";
+
 /// Module attribute: prompt and floor of the self-test, for the same reason.
 constexpr StringLiteral kSelfTestAttrName = "tandem.self_test";
 
@@ -70,6 +74,8 @@ private:
 
   LogicalResult importPair();
   LogicalResult readStage();
+  /// Whether no flag is about a stage that the input has behind it.
+  LogicalResult checkEarlierFlags();
   /// The last stage that the module has been through.
   Stage findStage();
 
@@ -265,7 +271,33 @@ LogicalResult Driver::readStage() {
     return diagnostics.report(createStringError(
         options.input + ": is planned for " + planned.getValue() + ", --arch " +
         getArch() + " needs a plan of its own: go on from an earlier stage"));
+  if (failed(checkEarlierFlags()))
+    return mlir::failure();
   return checkTarget();
+}
+
+LogicalResult Driver::checkEarlierFlags() {
+  StringRef flag;
+  if (!options.verifyHead.empty())
+    flag = "--verify-head";
+  else if (!options.draftHead.empty())
+    flag = "--draft-head";
+  else if (options.draftVocabulary)
+    flag = "--draft-vocab";
+  else if (!options.disabledPasses.empty())
+    flag = "--disable-pass";
+  if (stage >= Stage::Lowered && !flag.empty())
+    return diagnostics.report(createStringError(
+        options.input + ": is past the stage that " + flag + " is about"));
+  auto planned =
+      (*module)->getAttrOfType<mlir::StringAttr>(kActivationsAttrName);
+  if (stage == Stage::Plan && planned && !options.activations.empty() &&
+      planned != options.activations)
+    return diagnostics.report(createStringError(
+        options.input + ": is planned for activations of " +
+        planned.getValue() + ", --activations " + options.activations +
+        " needs a plan of its own: go on from an earlier stage"));
+  return mlir::success();
 }
 
 Stage Driver::findStage() {
@@ -502,6 +534,10 @@ std::string Driver::getArch() {
 std::string Driver::getActivations() {
   if (!options.activations.empty())
     return options.activations;
+  if (auto planned = module ? (*module)->getAttrOfType<mlir::StringAttr>(
+                                  kActivationsAttrName)
+                            : mlir::StringAttr())
+    return planned.str();
   std::string arch = getArch();
   if (plan::isGpu(arch))
     return "bf16";
@@ -597,7 +633,11 @@ LogicalResult Driver::run() {
       {Stage::Lowered, "lower",
        [&](auto &manager) { buildLoweringPipeline(manager, pipeline); }},
       {Stage::Plan, "plan",
-       [&](auto &manager) { buildPlanPipeline(manager, pipeline); }},
+       [&](auto &manager) {
+         (*module)->setAttr(kActivationsAttrName,
+                            mlir::StringAttr::get(&context, activations));
+         buildPlanPipeline(manager, pipeline);
+       }},
   };
   for (const Phase &phase : phases)
     if (failed(runPhase(phase.stage, phase.name, phase.build)) || isDone())
