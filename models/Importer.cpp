@@ -114,7 +114,8 @@ static Expected<PairSizes> chooseSizes(const ImportOptions &options,
     return error;
   if (Error error = checkRange("number of denoise steps", sizes.denoiseSteps, 1,
                                std::max<int64_t>(sizes.block - 1, 1),
-                               ", one less than the block"))
+                               sizes.block > 2 ? ", one less than the block"
+                                               : ""))
     return error;
   return sizes;
 }
@@ -125,7 +126,7 @@ static Error applyWindows(const ImportOptions &options, DrafterConfig &drafter,
                           int64_t block) {
   if (options.draftWindow)
     if (Error error = checkRange("draft window", *options.draftWindow, block,
-                                 int64_t(1) << 30, ": a block must fit"))
+                                 lm::kMaxSize, ": a block must fit"))
       return error;
   for (DrafterConfig::Layer &layer : drafter.layerTypes) {
     if (!layer.sliding)
@@ -134,6 +135,10 @@ static Error applyWindows(const ImportOptions &options, DrafterConfig &drafter,
       return createStringError(
           drafter.path + ": sliding_window: is " + Twine(*layer.window) +
           ", expected at least the block, " + Twine(block));
+    else if (*layer.window > lm::kMaxSize)
+      return createStringError(
+          drafter.path + ": sliding_window: is " + Twine(*layer.window) +
+          ", expected at most " + Twine(lm::kMaxSize));
   }
   return Error::success();
 }

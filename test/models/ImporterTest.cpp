@@ -420,13 +420,20 @@ TEST_F(ImporterTest, Windows) { // P3.04
   useDrafter(drafter);
   EXPECT_EQ(getLayers(), Strings({"causal 64", "causal 64", "100"}));
   options.draftWindow = 15;
-  EXPECT_EQ(message(), "draft window is 15, expected 16 to 1073741824: a block "
+  EXPECT_EQ(message(), "draft window is 15, expected 16 to 16777216: a block "
                        "must fit");
+  options.draftWindow = 16777217;
+  EXPECT_EQ(message(), "draft window is 16777217, expected 16 to 16777216: a "
+                       "block must fit");
   options.draftWindow.reset();
   drafter.config()["sliding_window"] = 15;
   useDrafter(drafter);
   EXPECT_EQ(message(), "D/config.json: sliding_window: is 15, expected at "
                        "least the block, 16");
+  drafter.config()["sliding_window"] = 16777217;
+  useDrafter(drafter);
+  EXPECT_EQ(message(), "D/config.json: sliding_window: is 16777217, expected "
+                       "at most 16777216");
 }
 
 //===----------------------------------------------------------------------===//
