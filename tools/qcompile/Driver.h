@@ -27,7 +27,8 @@ struct Options {
   std::string input;
 
   std::string arch;
-  /// Empty: f32 on a processor, bf16 on a GPU.
+  /// Empty: bf16 on a GPU and on a processor with tile registers for it, else
+  /// f32.
   std::string activations;
   /// How heads read their weight: bf16, int8. Empty: int8 on a GPU, bf16 on a
   /// processor. The tokens are the same.

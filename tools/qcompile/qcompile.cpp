@@ -42,6 +42,9 @@ static std::string findUsageError(const Options &options) {
   if (options.drafter.empty() &&
       (options.block || options.draftWindow || options.denoiseSteps))
     return "--block, --draft-window and --denoise-steps need a --drafter";
+  if (options.drafter.empty() && options.input.empty() &&
+      (!options.draftHead.empty() || options.draftVocabulary))
+    return "--draft-head and --draft-vocab need a --drafter";
   if (options.check && (options.emit || options.report ||
                         !options.output.empty() || !options.dumpDir.empty()))
     return "--check writes nothing: --emit, --report, --dump-dir and -o do not "
