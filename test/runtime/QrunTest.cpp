@@ -242,6 +242,9 @@ TEST_F(QrunTest, UsageErrorsExitWith2AndOneLine) {
   for (const char *rows : {"0", "-1", "4x", "all"})
     expectLineWith(std::string("pair.tandem -p a --block ") + rows, 2,
                    "--block: expected auto or a number of tokens");
+  for (const char *flag : {"--system x", "--template qwen3", "--no-thinking"})
+    expectLineWith(concat("pair.tandem -p a ", std::string_view(flag)), 2,
+                   "are about a --chat");
   expectLineWith("pair.tandem -p a --block 99", 1,
                  "pair.tandem: was compiled for blocks of");
   expectLineWith("score pair.tandem -o x", 2, "--ids is required");
@@ -270,6 +273,8 @@ TEST_F(QrunTest, BadInputExitsWith1AndNamesTheFile) {
          "qrun: bad.json: is not a JSON array of token ids\n");
   expectLineWith("pair.tandem --ids ids.json", 1,
                  "token 300 at index 1 is out of range (256 tokens)");
+  expectLineWith("pair.tandem -p a --stop-token 256", 1,
+                 "--stop-token: token 256 is out of range (256 tokens)");
   expectLineWith("pair.tandem --ids empty.json", 1, "the prompt is empty");
   expectLineWith("pair.tandem -p ''", 1, "the prompt is empty");
   expectLineWith("score pair.tandem --ids ids.json -o out", 1,
@@ -437,4 +442,10 @@ TEST_F(QrunTest, BenchMeasuresBothWaysOfDecoding) { // P4.08
     EXPECT_NE(outcome.output.find(part), std::string::npos) << outcome.output;
   expectLineWith("bench pair.tandem --scenario 64", 1,
                  "'64' is not of the form PROMPT/ANSWER");
+  ArtifactSpec spec = alphabetSpec();
+  spec.loop->maxContext = 191;
+  save(spec, "short.tandem");
+  expectLineWith("bench short.tandem", 1,
+                 "short.tandem: a context of 191 tokens is too short for the "
+                 "usual scenarios");
 }

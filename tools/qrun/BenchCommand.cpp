@@ -197,6 +197,11 @@ Status bench(const BenchFlags &flags) {
                                  scenario.newTokens,
                              " tokens, it was compiled for ", context);
 
+  if (scenarios.empty())
+    return invalidArgument(flags.artifact, ": a context of ", context,
+                           " tokens is too short for the usual scenarios, "
+                           "which begin with 64/128: choose --scenario");
+
   const std::string &machine = session.machine.name;
   TANDEM_ASSIGN_OR_RETURN(
       double bandwidth, session.machine.measureBandwidth(uint64_t(512) << 20));

@@ -41,8 +41,8 @@ static void addDraftFlags(CLI::App &app, bool &noDraft, BlockFlag &block,
       ->option_text("HOW");
 }
 
-static void addSamplingFlags(CLI::App &app, SamplingFlags &flags) {
-  const char *group = "Sampling (without any of these: the likeliest tokens)";
+static void addSamplingFlags(CLI::App &app, SamplingFlags &flags,
+                             const char *group) {
   app.add_flag("--sample", flags.sample, "As the checkpoint recommends")
       ->group(group);
   app.add_option("--temperature", flags.temperature,
@@ -74,7 +74,7 @@ static void addSamplingFlags(CLI::App &app, SamplingFlags &flags) {
   app.add_option("--seed", flags.seed, "Same seed, same text")->group(group);
 }
 
-void addAnswerFlags(CLI::App &app, AnswerFlags &flags) {
+void addAnswerFlags(CLI::App &app, AnswerFlags &flags, bool samples) {
   addDraftFlags(app, flags.noDraft, flags.block, flags.drafts);
   app.add_flag("--ignore-eos", flags.ignoreEos, "Go on behind stop tokens");
   app.add_option("--stop", flags.stops,
@@ -85,7 +85,10 @@ void addAnswerFlags(CLI::App &app, AnswerFlags &flags) {
                  "Token that ends the answer; may be given several times")
       ->expected(1)
       ->take_all();
-  addSamplingFlags(app, flags.sampling);
+  addSamplingFlags(
+      app, flags.sampling,
+      samples ? "Sampling (what is not given: as the checkpoint recommends)"
+              : "Sampling (without any of these: the likeliest tokens)");
 }
 
 void addChatFlags(CLI::App &app, ChatFlags &flags) {

@@ -12,7 +12,8 @@ class App;
 namespace tandem::qrun {
 
 void addBlockFlag(CLI::App &app, BlockFlag &block);
-void addAnswerFlags(CLI::App &app, AnswerFlags &flags);
+/// \p samples: answers are sampled without a flag that says so.
+void addAnswerFlags(CLI::App &app, AnswerFlags &flags, bool samples);
 void addChatFlags(CLI::App &app, ChatFlags &flags);
 void addServeFlags(CLI::App &app, ServeFlags &flags);
 

@@ -64,6 +64,11 @@ StatusOr<GenerateOptions> makeOptions(const AnswerFlags &flags,
   GenerateOptions options;
   TANDEM_ASSIGN_OR_RETURN(options.sampling,
                           makeSampling(flags.sampling, artifact));
+  uint32_t vocabulary = artifact.root().loop()->vocabulary();
+  for (uint32_t token : flags.stopTokens)
+    if (token >= vocabulary)
+      return invalidArgument("--stop-token: token ", token,
+                             " is out of range (", vocabulary, " tokens)");
   options.drafts = flags.drafts;
   options.useDrafter = !flags.noDraft;
   options.chooseRows = !flags.block;

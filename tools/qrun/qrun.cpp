@@ -92,7 +92,7 @@ int main(int argc, char **argv) {
                  "Most tokens of the answer")
       ->check(CLI::Range(1u, 1u << 30))
       ->capture_default_str();
-  addAnswerFlags(app, generateFlags.answer);
+  addAnswerFlags(app, generateFlags.answer, /*samples=*/false);
   app.add_flag("--chat", generateFlags.isChat,
                "The prompt is a message: use the chat template");
   addChatFlags(app, generateFlags.chat);
@@ -170,7 +170,7 @@ int main(int argc, char **argv) {
       ->add_option("-n,--max-tokens", chatFlags.maxNewTokens,
                    "Most tokens of an answer (default: what fits)")
       ->check(CLI::Range(1u, 1u << 30));
-  addAnswerFlags(*chatApp, chatFlags.answer);
+  addAnswerFlags(*chatApp, chatFlags.answer, /*samples=*/true);
   addChatFlags(*chatApp, chatFlags.chat);
   chatApp->callback([&] {
     problem = missing(chatFlags.artifact, nullptr);
@@ -195,7 +195,8 @@ int main(int argc, char **argv) {
   inspectApp->add_option("artifact", inspectFlags.artifact,
                          "The compiled pair (.tandem)");
   inspectApp->add_flag("--deep", inspectFlags.deep,
-                       "Also verify the hash of the weights");
+                       "Also verify the hash of the weights, and run the "
+                       "self-test if this machine can");
   inspectApp->add_flag("--json", inspectFlags.json, "Print a JSON object");
   inspectApp->callback([&] {
     problem = missing(inspectFlags.artifact, nullptr);
@@ -232,6 +233,11 @@ int main(int argc, char **argv) {
       problem = problemOf(generateFlags.answer);
     if (problem.empty() && generateFlags.isChat && generateFlags.prompt.idsFile)
       problem = "--chat takes text, not --ids";
+    const ChatFlags &chat = generateFlags.chat;
+    if (problem.empty() && !generateFlags.isChat &&
+        (chat.templateName || chat.system || chat.thinking))
+      problem = "--template, --system, --thinking and --no-thinking are about "
+                "a --chat";
     run = [&] { return generate(generateFlags); };
   }
   if (!problem.empty())
