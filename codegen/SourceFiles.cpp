@@ -22,6 +22,7 @@ using namespace tandem;
 static bool isSource(StringRef name) {
   return name == "config.json" || name == "generation_config.json" ||
          name == "tokenizer.json" || name == "tokenizer_config.json" ||
+         name == "chat_template.jinja" ||
          name == "model.safetensors.index.json" ||
          (name.ends_with(".safetensors") && !name.starts_with("."));
 }

@@ -27,8 +27,8 @@ StatusOr<SelfTestResult> runSelfTest(const Artifact &artifact, Device &device,
                                      const Tokenizer &tokenizer) {
   const artifact::SelfTest *test = artifact.root().self_test();
   if (!test)
-    return invalidArgument("brings no self-test: it has no drafter or no "
-                           "tokenizer");
+    return invalidArgument("brings no self-test: it has no drafter, no "
+                           "tokenizer or too short a context");
   TANDEM_ASSIGN_OR_RETURN(std::vector<uint32_t> prompt,
                           tokenizer.encode(test->prompt()->string_view()));
   TANDEM_ASSIGN_OR_RETURN(Speculator speculator,
