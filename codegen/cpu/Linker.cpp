@@ -6,10 +6,13 @@
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/Path.h"
+#include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <cerrno>
 #include <mutex>
+#include <sys/mman.h>
+#include <unistd.h>
 
 LLD_HAS_DRIVER(elf)
 
@@ -28,20 +31,52 @@ using namespace tandem::codegen;
 using llvm::SmallString;
 using llvm::StringRef;
 
-static llvm::Error writeFile(StringRef path, llvm::ArrayRef<char> bytes) {
-  std::error_code error;
-  llvm::raw_fd_ostream stream(path, error, llvm::sys::fs::OF_None);
-  if (!error) {
-    stream.write(bytes.data(), bytes.size());
-    stream.close();
-    error = stream.error();
-    stream.clear_error();
+namespace {
+
+/// A file in memory, of which nothing is left when the process is killed.
+class MemoryFile {
+public:
+  /// With the content \p bytes.
+  static llvm::Expected<MemoryFile> create(llvm::ArrayRef<char> bytes) {
+    int descriptor = memfd_create("tandem-link", MFD_CLOEXEC);
+    if (descriptor < 0)
+      return makeError();
+    MemoryFile file(descriptor);
+    while (!bytes.empty()) {
+      ssize_t written = write(descriptor, bytes.data(), bytes.size());
+      if (written < 0 && errno == EINTR)
+        continue;
+      if (written < 0)
+        return makeError();
+      bytes = bytes.drop_front(written);
+    }
+    return std::move(file);
   }
-  if (error)
-    return llvm::createStringError(error, "cannot write " + path + ": " +
-                                              error.message());
-  return llvm::Error::success();
-}
+
+  MemoryFile(MemoryFile &&other)
+      : descriptor(std::exchange(other.descriptor, -1)) {}
+  MemoryFile &operator=(MemoryFile &&) = delete;
+  ~MemoryFile() {
+    if (descriptor >= 0)
+      close(descriptor);
+  }
+
+  std::string getPath() const {
+    return "/proc/self/fd/" + std::to_string(descriptor);
+  }
+
+private:
+  explicit MemoryFile(int descriptor) : descriptor(descriptor) {}
+  static llvm::Error makeError() {
+    std::error_code error(errno, std::generic_category());
+    return llvm::createStringError(
+        error, "cannot write a file in memory: " + error.message());
+  }
+
+  int descriptor;
+};
+
+} // namespace
 
 llvm::Expected<std::vector<char>>
 tandem::codegen::linkSharedObject(llvm::ArrayRef<std::vector<char>> objects) {
@@ -52,30 +87,31 @@ tandem::codegen::linkSharedObject(llvm::ArrayRef<std::vector<char>> objects) {
   if (!isUsable)
     return llvm::createStringError("the linker failed before");
 
-  SmallString<128> folder;
-  if (std::error_code error =
-          llvm::sys::fs::createUniqueDirectory("tandem-link", folder))
-    return llvm::createStringError(error, "cannot create a temporary folder: " +
+  // A name alone: lld writes elsewhere first, and what it gives this name is
+  // removed whatever ends the process, but for SIGKILL.
+  SmallString<128> output;
+  if (std::error_code error = llvm::sys::fs::getPotentiallyUniqueTempFileName(
+          "tandem-link", "so", output))
+    return llvm::createStringError(error, "cannot name a temporary file: " +
                                               error.message());
-  llvm::scope_exit removeFolder(
-      [&] { llvm::sys::fs::remove_directories(folder); });
-  auto inFolder = [&](const llvm::Twine &name) {
-    SmallString<128> path = folder;
-    llvm::sys::path::append(path, name);
-    return std::string(path);
-  };
+  llvm::sys::RemoveFileOnSignal(output);
+  llvm::scope_exit removeOutput([&] {
+    llvm::sys::fs::remove(output);
+    llvm::sys::DontRemoveFileOnSignal(output);
+  });
 
-  std::string output = inFolder("kernels.so");
   std::vector<std::string> arguments = {
       "ld.lld", "-shared", "--threads=1", "-z", "defs", "-z", "now",
       // Nothing is told apart by name but the kernels.
       "-s", "--build-id=none", "--hash-style=gnu", "-soname=kernels.so", "-o",
-      output};
-  for (size_t i = 0; i < objects.size(); ++i) {
-    std::string path = inFolder("kernel" + llvm::Twine(i) + ".o");
-    if (llvm::Error error = writeFile(path, objects[i]))
-      return error;
-    arguments.push_back(path);
+      std::string(output)};
+  std::vector<MemoryFile> files;
+  for (llvm::ArrayRef<char> object : objects) {
+    llvm::Expected<MemoryFile> file = MemoryFile::create(object);
+    if (!file)
+      return file.takeError();
+    arguments.push_back(file->getPath());
+    files.push_back(std::move(*file));
   }
   std::vector<const char *> pointers;
   for (const std::string &argument : arguments)
