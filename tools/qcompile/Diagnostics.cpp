@@ -8,6 +8,8 @@
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <utility>
+
 using namespace mlir;
 using namespace tandem::qcompile;
 
@@ -45,8 +47,10 @@ Diagnostics::Diagnostics(MLIRContext &context, Progress &progress)
 }
 
 void Diagnostics::print(StringRef severity, StringRef text) {
+  // What is wrong in many places is told by the first one.
+  if (severity == "error" && std::exchange(hasErrors, true))
+    return;
   progress.interrupt();
-  hasErrors |= severity == "error";
   llvm::errs() << "qcompile: " << severity << ": ";
   for (char c : text.rtrim())
     llvm::errs() << (c == '\n' ? ' ' : c);

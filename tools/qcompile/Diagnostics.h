@@ -34,7 +34,8 @@ public:
 
 private:
   void print(mlir::Diagnostic &diagnostic);
-  /// Prints a line; \p severity is `error`, `warning` or `note`.
+  /// Prints a line, but only the first one whose \p severity, which is
+  /// `error`, `warning` or `note`, is `error`.
   void print(llvm::StringRef severity, llvm::StringRef text);
 
   Progress &progress;

@@ -105,7 +105,8 @@ int main(int argc, char **argv) {
                  "Two-sided window of the drafter's full layers")
       ->check(sizes);
   app.add_option("--max-context", options.maxContext,
-                 "Most tokens of a text, prompt and answer together")
+                 "Most tokens of a text, prompt and answer together (default: "
+                 "8192, or what the models were made for if that is less)")
       ->check(sizes);
   app.add_option("--chunk", options.chunk,
                  "Tokens of a prompt that are read at a time (default: 64, on "
