@@ -2,29 +2,17 @@
 
 #include "runtime/cpu/Memory.h"
 
+#include "runtime/cpu/ControlGroups.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fcntl.h>
 #include <limits>
 #include <sys/mman.h>
-#include <unistd.h>
 
 namespace tandem {
 
 static constexpr uint64_t unlimited = std::numeric_limits<uint64_t>::max();
-
-/// The text of a small file of /proc or /sys; empty when it cannot be read.
-static std::string readSmallFile(const std::string &path) {
-  int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0)
-    return "";
-  std::string text(16384, '\0');
-  ssize_t size = read(file, text.data(), text.size());
-  close(file);
-  text.resize(size > 0 ? size_t(size) : 0);
-  return text;
-}
 
 /// The number behind \p key, which starts a line of \p text; \p missing when
 /// there is none.
@@ -63,48 +51,18 @@ static uint64_t availableInGroup(const std::string &folder,
   return limit - std::min(limit, usage);
 }
 
-/// The smallest that the group \p path and all above it leave.
-static uint64_t availableUpwards(std::string_view root, std::string path,
-                                 std::string_view limitName,
-                                 std::string_view usageName) {
-  uint64_t available = unlimited;
-  while (true) {
-    available = std::min(
-        available, availableInGroup(concat(root, path), limitName, usageName));
-    size_t slash = path.rfind('/');
-    if (slash == std::string::npos || path.empty())
-      return available;
-    path.resize(slash);
-  }
-}
-
 uint64_t availableMemory() {
   uint64_t available = unlimited;
   uint64_t kibibytes =
       numberAfter(readSmallFile("/proc/meminfo"), "MemAvailable:", unlimited);
   if (kibibytes != unlimited)
     available = kibibytes * 1024;
-  // Lines are `id:controllers:path`; version 2 has id 0 and no controllers.
-  std::string groups = readSmallFile("/proc/self/cgroup");
-  for (std::string_view rest = groups; !rest.empty();) {
-    std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-    size_t first = line.find(':');
-    size_t second = line.find(':', first + 1);
-    if (first == line.npos || second == line.npos)
-      continue;
-    std::string_view controllers = line.substr(first + 1, second - first - 1);
-    std::string path(line.substr(second + 1));
-    if (controllers.empty())
-      available =
-          std::min(available, availableUpwards("/sys/fs/cgroup", path,
-                                               "memory.max", "memory.current"));
-    if (controllers == "memory")
-      available =
-          std::min(available, availableUpwards("/sys/fs/cgroup/memory", path,
-                                               "memory.limit_in_bytes",
-                                               "memory.usage_in_bytes"));
-  }
+  for (const std::string &group : controlGroups("memory"))
+    available = std::min({available,
+                          availableInGroup(group, "memory.max",
+                                           "memory.current"),
+                          availableInGroup(group, "memory.limit_in_bytes",
+                                           "memory.usage_in_bytes")});
   return available;
 }
 

@@ -2,18 +2,30 @@
 
 #include "runtime/cpu/ThreadPool.h"
 
+#include "runtime/cpu/ControlGroups.h"
+
+#include <algorithm>
 #include <sched.h>
 #include <unistd.h>
 
 namespace tandem {
 
-unsigned usableCores() {
+/// Cores that the system shows this process.
+static unsigned visibleCores() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof(set), &set) == 0)
     if (int count = CPU_COUNT(&set); count > 0)
       return unsigned(count);
   long online = sysconf(_SC_NPROCESSORS_ONLN);
   return online > 0 ? unsigned(online) : 1;
+}
+
+unsigned usableCores() {
+  unsigned cores = visibleCores();
+  // Threads in excess of a quota use it up by spinning, and all wait then.
+  for (const std::string &group : controlGroups("cpu"))
+    cores = std::min(cores, coresOfGroup(group).value_or(cores));
+  return cores;
 }
 
 /// Tells the core that this thread only waits.

@@ -23,7 +23,8 @@
 
 namespace tandem {
 
-/// Cores this process may use, at least 1.
+/// Cores this process may use, at least 1: those it is bound to, and no more
+/// than its control groups give it the time of.
 unsigned usableCores();
 
 class ThreadPool {

@@ -2,11 +2,16 @@
 
 #include "runtime/cpu/ThreadPool.h"
 
+#include "runtime/cpu/ControlGroups.h"
+#include "test/runtime/TemporaryFolder.h"
+
+#include <algorithm>
 #include <chrono>
 #include <gtest/gtest.h>
 #include <thread>
 
 using namespace tandem;
+using namespace tandem::test;
 
 TEST(ThreadPool, EveryPartRunsOnce) {
   for (unsigned threads : {1u, 2u, 3u, 8u})
@@ -100,3 +105,38 @@ TEST(ThreadPool, EndsWithoutHavingRun) {
 }
 
 TEST(ThreadPool, ThereIsACoreToUse) { EXPECT_GE(usableCores(), 1u); }
+
+TEST(ControlGroups, QuotasAreCoresRoundedUp) {
+  TemporaryFolder folder;
+  EXPECT_EQ(coresOfGroup(folder.path()), std::nullopt);
+  auto both = [&](const char *text) {
+    folder.write("cpu.max", text);
+    return coresOfGroup(folder.path());
+  };
+  EXPECT_EQ(both("max 100000\n"), std::nullopt);
+  EXPECT_EQ(both("200000 100000\n"), 2u);
+  EXPECT_EQ(both("200001 100000\n"), 3u);
+  EXPECT_EQ(both("1000 100000\n"), 1u);
+  EXPECT_EQ(both("5"), std::nullopt);
+  EXPECT_EQ(both("18446744073709551615 1"), 1u << 20);
+  // Version 1.
+  TemporaryFolder old;
+  old.write("cpu.cfs_period_us", "50000\n");
+  old.write("cpu.cfs_quota_us", "-1\n");
+  EXPECT_EQ(coresOfGroup(old.path()), std::nullopt);
+  old.write("cpu.cfs_quota_us", "125000\n");
+  EXPECT_EQ(coresOfGroup(old.path()), 3u);
+}
+
+TEST(ControlGroups, EveryGroupUpToTheRootCounts) {
+  for (const char *controller : {"cpu", "memory"}) {
+    std::vector<std::string> groups = controlGroups(controller);
+    for (const std::string &group : groups)
+      EXPECT_TRUE(group.starts_with("/sys/fs/cgroup")) << group;
+    std::string root = "/sys/fs/cgroup", own = root + "/" + controller;
+    EXPECT_TRUE(groups.empty() ||
+                std::count(groups.begin(), groups.end(), root) +
+                        std::count(groups.begin(), groups.end(), own) >
+                    0);
+  }
+}
