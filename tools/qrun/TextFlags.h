@@ -11,10 +11,15 @@ class App;
 
 namespace tandem::qrun {
 
+/// Each adds flags to \p app, which write to fields that outlive it.
+/// `--block`.
 void addBlockFlag(CLI::App &app, BlockFlag &block);
-/// \p samples: answers are sampled without a flag that says so.
+/// How an answer is drafted, sampled and ended. \p samples: it is sampled
+/// without a flag that says so.
 void addAnswerFlags(CLI::App &app, AnswerFlags &flags, bool samples);
+/// How messages become a prompt.
 void addChatFlags(CLI::App &app, ChatFlags &flags);
+/// Those of `qrun serve` but for the device.
 void addServeFlags(CLI::App &app, ServeFlags &flags);
 
 /// What is wrong with \p flags that CLI11 cannot see. Empty: nothing.

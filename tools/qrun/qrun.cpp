@@ -36,7 +36,7 @@ void addDeviceFlags(CLI::App &app, DeviceFlags &flags) {
                  "Where to run: cpu or cuda:N (default: what the artefact is "
                  "for)");
   app.add_option("--threads", flags.threads,
-                 "Threads for the CPU (default: all cores)")
+                 "Threads for the CPU (default: as many as it may use cores)")
       ->check(CLI::Range(1u, 1024u));
   app.add_flag("--verify", flags.verify,
                "Check the hash of code and weights first, which reads all of "
