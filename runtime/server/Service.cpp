@@ -3,6 +3,7 @@
 #include "runtime/server/Service.h"
 
 #include "runtime/SamplingDefaults.h"
+#include "runtime/Utf8.h"
 #include "runtime/server/AnswerSink.h"
 
 #include <ctime>
@@ -55,6 +56,11 @@ Service::Service(const Artifact &artifact, Speculator speculator,
       options(std::move(options)), started(std::time(nullptr)),
       queue(this->options.queue), metrics(artifact.root().loop()->block()),
       nextId(randomNumber()) {
+  // It may be the name of a file, which is any bytes; JSON is not.
+  Utf8Stream name;
+  std::string &modelName = this->options.modelName;
+  std::string whole = name.push(modelName);
+  modelName = whole + name.finish();
   // What the API calls a default is for models that can be sampled.
   sampling = this->speculator.canSample()
                  ? defaultSampling(artifact.root().generation())

@@ -36,7 +36,7 @@
 namespace tandem::server {
 
 struct ServiceOptions {
-  /// What clients call the model.
+  /// What clients call the model; what is not UTF-8 in it is replaced.
   std::string modelName = {};
   /// Requests that may wait behind the one that runs.
   size_t queue = 32;

@@ -239,7 +239,10 @@ Status bench(const BenchFlags &flags) {
                                      {"rounds", session.machine.rounds},
                                      {"memory_gb_per_s", bandwidth / 1e9},
                                      {"scenarios", std::move(results)}};
-    std::printf("%s\n", object.dump().c_str());
+    // Names come from the file and may be any bytes.
+    std::string line = object.dump(
+        -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+    std::printf("%s\n", line.c_str());
   }
   return Status();
 }

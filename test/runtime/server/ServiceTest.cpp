@@ -490,6 +490,20 @@ TEST_F(ServiceTest, ChatsWithoutATemplateAreRefused) {
       Service::create(plain.artifact(), plain, {.templateName = "x"}).isOk());
 }
 
+TEST_F(ServiceTest, NamesThatAreNotUtf8AreReplaced) {
+  FakeOptions fake;
+  fake.loop = {.vocabulary = vocabulary};
+  fake.tokenizer = byteTokenizer();
+  FakePair plain(fake, alphabet,
+                 [](unsigned, uint32_t right) { return right; });
+  auto created =
+      Service::create(plain.artifact(), plain, {.modelName = "m\xff\xc3"});
+  ASSERT_TRUE(created.isOk());
+  const char *name = "m\xef\xbf\xbd\xef\xbf\xbd";
+  EXPECT_EQ(Json::parse((*created)->models())["data"][0]["id"], name);
+  EXPECT_TRUE(std::holds_alternative<std::string>((*created)->model(name)));
+}
+
 TEST_F(ServiceTest, MetricsAreInTheFormatOfPrometheus) {
   complete(R"("prompt":"abc","max_tokens":9,"temperature":0)");
   service->countRequest("completions", 200, std::chrono::steady_clock::now());
