@@ -337,6 +337,8 @@ TEST_F(QrunTest, ReaderThatGoesAwayIsNoError) { // P7.12
 TEST_F(QrunTest, FullDiskIsAnError) { // P7.07
   expect("pair.tandem -p z -n 5 >/dev/full", 1,
          "qrun: stdout: cannot write: No space left on device\n");
+  expect("bench pair.tandem --scenario 5/9 --repeat 1 >/dev/full", 1,
+         "qrun: stdout: cannot write: No space left on device\n");
   expect("inspect pair.tandem >/dev/full", 1,
          "qrun: stdout: cannot write: No space left on device\n");
 }

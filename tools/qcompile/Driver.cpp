@@ -600,7 +600,7 @@ LogicalResult Driver::writeArtifact() {
                 machine ? *machine : codegen::getDefaultMachine(getArch()),
                 options.json, outs());
   }
-  return mlir::success();
+  return flushOutput();
 }
 
 LogicalResult Driver::run() {

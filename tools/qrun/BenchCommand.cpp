@@ -6,6 +6,7 @@
 #include "runtime/Bench.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
@@ -160,7 +161,6 @@ static void printResult(const BenchResult &result, double bandwidth) {
   if (result.speculative)
     printSide("speculative", *result.speculative, bandwidth);
   printSide("plain", result.plain, bandwidth);
-  std::fflush(stdout);
 }
 
 Status bench(const BenchFlags &flags) {
@@ -229,6 +229,10 @@ Status bench(const BenchFlags &flags) {
       results.push_back(toJson(*result, bandwidth));
     else
       printResult(*result, bandwidth);
+    // A reader that has seen enough is no error.
+    if (std::fflush(stdout) != 0)
+      return errno == EPIPE ? Status()
+                            : systemError("stdout: cannot write", errno);
     if (!result->sameIds)
       return invalidFile(flags.artifact, ": with the drafter the ids of ",
                          scenario.promptTokens, "/", scenario.newTokens,
