@@ -112,10 +112,10 @@ static Expected<PairSizes> chooseSizes(const ImportOptions &options,
     return error;
   if (Error error = checkRange("score chunk", sizes.scoreChunk, 1, kMaxRows))
     return error;
-  if (Error error = checkRange("number of denoise steps", sizes.denoiseSteps, 1,
-                               std::max<int64_t>(sizes.block - 1, 1),
-                               sizes.block > 2 ? ", one less than the block"
-                                               : ""))
+  if (Error error =
+          checkRange("number of denoise steps", sizes.denoiseSteps, 1,
+                     std::max<int64_t>(sizes.block - 1, 1),
+                     sizes.block > 2 ? ", one less than the block" : ""))
     return error;
   return sizes;
 }
@@ -136,9 +136,9 @@ static Error applyWindows(const ImportOptions &options, DrafterConfig &drafter,
           drafter.path + ": sliding_window: is " + Twine(*layer.window) +
           ", expected at least the block, " + Twine(block));
     else if (*layer.window > lm::kMaxSize)
-      return createStringError(
-          drafter.path + ": sliding_window: is " + Twine(*layer.window) +
-          ", expected at most " + Twine(lm::kMaxSize));
+      return createStringError(drafter.path + ": sliding_window: is " +
+                               Twine(*layer.window) + ", expected at most " +
+                               Twine(lm::kMaxSize));
   }
   return Error::success();
 }

@@ -45,8 +45,8 @@ StatusOr<OutputFile> OutputFile::create(const std::string &path) {
     return OutputFile(path, "", file, /*isDirect=*/true);
   }
   // Without a name, nothing is left of it when the process is killed.
-  int file = open(folderOf(path).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC,
-                  0666);
+  int file =
+      open(folderOf(path).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
   if (file >= 0)
     return OutputFile(path, "", file, /*isDirect=*/false);
   // Not every file system knows that.

@@ -69,8 +69,8 @@ private:
   explicit MemoryFile(int descriptor) : descriptor(descriptor) {}
   static llvm::Error makeError() {
     std::error_code error(errno, std::generic_category());
-    return llvm::createStringError(
-        error, "cannot write a file in memory: " + error.message());
+    return llvm::createStringError(error, "cannot write a file in memory: " +
+                                              error.message());
   }
 
   int descriptor;

@@ -58,11 +58,10 @@ uint64_t availableMemory() {
   if (kibibytes != unlimited)
     available = kibibytes * 1024;
   for (const std::string &group : controlGroups("memory"))
-    available = std::min({available,
-                          availableInGroup(group, "memory.max",
-                                           "memory.current"),
-                          availableInGroup(group, "memory.limit_in_bytes",
-                                           "memory.usage_in_bytes")});
+    available = std::min(
+        {available, availableInGroup(group, "memory.max", "memory.current"),
+         availableInGroup(group, "memory.limit_in_bytes",
+                          "memory.usage_in_bytes")});
   return available;
 }
 

@@ -240,6 +240,7 @@ class OneServer(unittest.TestCase):
         self.assertEqual(self.server.get("/v1/models/demo")[0], 200)
         self.assertEqual(self.server.get("/v1/models/other")[0], 404)
         self.assertEqual(self.server.get("/nothing")[0], 404)
+        self.assertEqual(self.server.get("/v1/models/" + "a" * 8000)[0], 414)
         response, _ = self.server.request("GET", "/v1/completions")
         self.assertEqual(response.status, 405)
         self.assertEqual(response.headers["Allow"], "POST")

@@ -329,9 +329,9 @@ TEST(Snapshots, NoneIsOfTokensThatAreGone) {
   plain.leavesAt.reset();
   Tokens other = join({upTo(first, 18), countFrom(4, 30)});
   EXPECT_EQ(talk.answer(other, plain).reusedTokens, 18u);
-  EXPECT_EQ(talk.answer(join({upTo(other, 40), countFrom(5, 9)}), plain)
-                .reusedTokens,
-            10u);
+  EXPECT_EQ(
+      talk.answer(join({upTo(other, 40), countFrom(5, 9)}), plain).reusedTokens,
+      10u);
 }
 
 TEST(Snapshots, NoneOutlivesAFailureOrAnotherText) {

@@ -69,9 +69,8 @@ public:
     bool stopped = http.listen_after_bind();
     hasListened = true;
     if (!stopped)
-      return Status(StatusCode::System,
-                    concat("cannot accept connections on ", flags.host, ":",
-                           flags.port));
+      return Status(StatusCode::System, concat("cannot accept connections on ",
+                                               flags.host, ":", flags.port));
     return Status();
   }
 
@@ -137,9 +136,16 @@ private:
     using httplib::Request;
     using httplib::Response;
     http.set_pre_routing_handler([this](const Request &in, Response &out) {
-      if (mayHaveBody(in) || isAuthorized(in))
+      // Patterns of paths are matched by recursion, letter by letter.
+      constexpr size_t longestPath = 512;
+      if (in.path.size() > longestPath)
+        setError(out, {.status = 414,
+                       .message = concat("the path is longer than ",
+                                         longestPath, " bytes")});
+      else if (mayHaveBody(in) || isAuthorized(in))
         return httplib::Server::HandlerResponse::Unhandled;
-      setUnauthorized(out);
+      else
+        setUnauthorized(out);
       return httplib::Server::HandlerResponse::Handled;
     });
     auto withBody = [this](const Request &in, Response &out,
@@ -205,8 +211,8 @@ private:
     if (!isAuthorized(in))
       return setUnauthorized(out);
     if (isForm)
-      return setError(out, {.status = 400,
-                            .message = "the body is a form, expected JSON"});
+      return setError(
+          out, {.status = 400, .message = "the body is a form, expected JSON"});
     // explain() says more about these.
     if (isTooLarge)
       out.status = 413;
