@@ -115,7 +115,7 @@ static Expected<PairSizes> chooseSizes(const ImportOptions &options,
   if (Error error =
           checkRange("number of denoise steps", sizes.denoiseSteps, 1,
                      std::max<int64_t>(sizes.block - 1, 1),
-                     sizes.block > 2 ? ", one less than the block" : ""))
+                     sizes.block > 1 ? ", one less than the block" : ""))
     return error;
   return sizes;
 }
