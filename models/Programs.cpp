@@ -132,18 +132,21 @@ void PairBuilder::buildStep(StringRef name) {
   // in verify, so that both leave the same state behind.
   RowContext context = {start, /*count=*/Value(), program.getInput("accepted"),
                         /*commit=*/false};
-  Qwen35::Streams streams = target.run(program.layers(), anchor, context,
-                                       program.caches, /*taps=*/{});
+  Qwen35::Streams streams =
+      target.run(program.layers(), anchor, context, program.caches, taps);
   Value logits = target.logits(program.layers(), streams.last);
   Value decided = argmax(program, logits);
   auto accept = lm::AcceptOp::create(program.getBuilder(), program.getLoc(),
                                      anchor, decided, start, /*count=*/Value());
-  finish(program, name,
-         {{"anchor", accept.getAnchor()},
-          {"accepted", accept.getAccepted()},
-          {"start", accept.getNextStart()},
-          {"context_start", accept.getContextStart()}},
-         "anchor_logits", logits);
+  SmallVector<std::pair<StringRef, Value>> results = {
+      {"anchor", accept.getAnchor()},
+      {"accepted", accept.getAccepted()},
+      {"start", accept.getNextStart()},
+      {"context_start", accept.getContextStart()}};
+  // A later draft may follow.
+  if (drafter)
+    results.push_back({"step_features", streams.features});
+  finish(program, name, results, "anchor_logits", logits);
 }
 
 void PairBuilder::buildScore() {

@@ -66,6 +66,9 @@ private:
     SmallVector<Port> prefillIn = {
         {"chunk", chunk}, {"chunk_count", 1}, {"start", 1}, {"accepted", 1}};
     SmallVector<Port> stepIn = {{"anchor", 1}, {"start", 1}, {"accepted", 1}};
+    SmallVector<Port> stepOut = round;
+    if (drafts)
+      stepOut.push_back({"step_features", 1, Port::Features});
     SmallVector<Port> verifyIn = {
         {"block", block}, {"block_count", 1}, {"start", 1}, {"accepted", 1}};
     SmallVector<Port> verifyOut = {{"decided", block},
@@ -93,9 +96,9 @@ private:
         succeeded(check(loop.getPrefillAttr(), prefillIn, prefillOut)) &&
         succeeded(check(loop.getPrefillLogitsAttr(), prefillIn,
                         with(prefillOut, anchorLogits))) &&
-        succeeded(check(loop.getStepAttr(), stepIn, round)) &&
+        succeeded(check(loop.getStepAttr(), stepIn, stepOut)) &&
         succeeded(check(loop.getStepLogitsAttr(), stepIn,
-                        with(round, anchorLogits))) &&
+                        with(stepOut, anchorLogits))) &&
         succeeded(check(loop.getContextAttr(),
                         {{"chunk_features", chunk, Port::Features},
                          {"chunk_count", 1},

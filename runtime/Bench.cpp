@@ -20,7 +20,14 @@ public:
   TimingDevice(Device &device, size_t programs)
       : seconds(programs), device(device) {}
 
-  Status reset() override { return device.reset(); }
+  /// What ran before a text does not belong to it.
+  Status reset() override {
+    std::fill(seconds.begin(), seconds.end(), 0);
+    return device.reset();
+  }
+  std::optional<double> busySeconds() const override {
+    return device.busySeconds();
+  }
   Status run(uint32_t program) override {
     auto begin = std::chrono::steady_clock::now();
     TANDEM_RETURN_IF_ERROR(device.run(program));
@@ -104,6 +111,8 @@ private:
   StatusOr<Generation> write(Device &on, bool useDrafter) {
     TANDEM_ASSIGN_OR_RETURN(Speculator speculator,
                             Speculator::create(artifact, on));
+    if (useDrafter && options.chooseRows)
+      TANDEM_RETURN_IF_ERROR(speculator.measureRounds());
     GenerateOptions generate;
     generate.maxNewTokens = options.newTokens;
     generate.ignoreStopTokens = true;
@@ -155,6 +164,9 @@ private:
     std::vector<int32_t> programs = {loop.step()};
     if (useDrafter)
       programs = {loop.draft(), loop.verify(), loop.accept()};
+    // Some rounds may be steps.
+    if (useDrafter && options.chooseRows)
+      programs.push_back(loop.step());
     for (int32_t program : programs)
       side.programSeconds.emplace_back(
           artifact.root().programs()->Get(uint32_t(program))->name()->str(),

@@ -1,34 +1,50 @@
-//===- BlockChooser.cpp - How many rows a round verifies ------------------===//
+//===- BlockChooser.cpp - Whether to draft, and what to verify ------------===//
 
 #include "runtime/BlockChooser.h"
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
+#include <iterator>
+#include <limits>
 
 namespace tandem {
 
-/// Times of a size that are remembered: enough that a moment in which somebody
-/// else had the processor does not count.
-static constexpr size_t rememberedTimes = 7;
-/// A row more is expected to take this part of a round of one row. Measured: a
-/// product of 16 rows takes two to four times as long as one of one row.
-static constexpr double rowCost = 0.12;
-/// What is expected of a drafter nobody has seen, and how many drafts seen
-/// outweigh that.
-static constexpr double priorRight = 0.75, priorWeight = 6;
-/// Rows of the first round with a draft, at most.
-static constexpr uint32_t firstDraftRows = 4;
-/// What one round more leaves of the weight of those before, and what a token
-/// without a draft does: slower, but so that the drafter gets another chance
-/// after some dozens of tokens.
-static constexpr double roundMemory = 0.94, tokenMemory = 0.985;
-/// The part of a text's time that may be lost to drafts, and the tokens for
-/// which it may be lost in advance.
-static constexpr double lossAllowed = 0.04;
+/// Times that are remembered. The lower quartile of them is what counts: most
+/// of what goes wrong with a measurement makes it longer.
+static constexpr size_t rememberedTimes = 8;
+/// A single time of a draft's rows may be of a bad moment, and would keep them
+/// from ever being measured again.
+static constexpr size_t timesNeeded = 2;
+/// A row more is expected to take this part of a step. Measured: a product of
+/// 16 rows takes two to five times as long as one of one row.
+static constexpr double rowCost = 0.14;
+/// What is expected of a draft nobody has seen, at the first places of a block
+/// and behind them, and how many that were seen outweigh it.
+static constexpr double priorRight[] = {0.7, 0.8, 0.85, 0.9};
+static constexpr double priorWeight = 2;
+/// What a token leaves of the weight of what was seen before it.
+static constexpr double tokenMemory = 0.98;
+/// The part of a text's time that may be lost to drafts, and what may be lost
+/// in advance, as a part of the time of the text's first tokens. The first
+/// draft may take both for all of them: a draft that fails late is no cheaper.
+static constexpr double lossAllowed = 0.018, lossInAdvance = 0.024;
 static constexpr uint32_t tokensInAdvance = 96;
 /// What was gained by drafts may be lost again up to the time of so many
 /// tokens.
 static constexpr double tokensToLose = 4;
+
+void BlockChooser::Times::add(double seconds) {
+  if (last.size() < rememberedTimes)
+    last.push_back(seconds);
+  else
+    last[added % rememberedTimes] = seconds;
+  ++added;
+  std::vector<double> sorted = last;
+  auto quartile = sorted.begin() + ptrdiff_t((sorted.size() - 1) / 4);
+  std::nth_element(sorted.begin(), quartile, sorted.end());
+  estimate = *quartile;
+}
 
 BlockChooser::BlockChooser(uint32_t block, double draftCost)
     : places(block), draftCost(draftCost) {
@@ -41,122 +57,192 @@ BlockChooser::BlockChooser(uint32_t block, double draftCost)
 void BlockChooser::startText(uint32_t newBudget) {
   lost = 0;
   tokens = 0;
+  hasDrafted = false;
   budget = newBudget;
 }
 
-void BlockChooser::recordTime(Times &times, double seconds) {
-  // The first round of a size also brings code and weights into the caches: it
-  // counts only until there is another one.
-  if (times.rounds++ <= 1)
-    times.last.assign(1, seconds);
-  else if (times.last.size() < rememberedTimes)
-    times.last.push_back(seconds);
-  else
-    times.last[times.rounds % rememberedTimes] = seconds;
-  std::vector<double> sorted = times.last;
-  std::sort(sorted.begin(), sorted.end());
-  times.median = sorted[(sorted.size() - 1) / 2];
+//===----------------------------------------------------------------------===//
+// What is known
+//===----------------------------------------------------------------------===//
+
+void BlockChooser::recordDraft(double seconds) { draft.add(seconds); }
+
+void BlockChooser::recordRows(uint32_t rows, double seconds) {
+  for (Size &size : sizes)
+    if (size.rows == rows)
+      size.times.add(seconds);
 }
 
-void BlockChooser::record(uint32_t rows, uint32_t accepted, double seconds) {
-  assert(accepted >= 1 && accepted <= rows);
-  for (Times &times : sizes)
-    if (times.rows == rows)
-      recordTime(times, seconds);
-  double plain = expectedSeconds(1);
-  // A round without a draft loses nothing to drafts, however long it took.
-  // What was gained long ago is no reason to lose it again.
-  if (rows > 1)
-    lost = std::max(lost + seconds - accepted * plain, -tokensToLose * plain);
+void BlockChooser::recordRound(uint32_t place, uint32_t rows, uint32_t accepted,
+                               bool drafted) {
+  assert(accepted >= 1 && accepted <= rows && place + rows <= places.size());
   tokens += accepted;
-  double memory = rows > 1 ? roundMemory : tokenMemory;
+  double memory = std::pow(tokenMemory, accepted);
   for (Hits &hits : places) {
     hits.looked *= memory;
     hits.right *= memory;
   }
-  for (uint32_t place = 1; place < rows && place <= accepted; ++place)
-    for (Hits *hits : {&places[0], &places[place]}) {
-      hits->looked += 1;
-      hits->right += place < accepted;
-    }
+  // A step loses nothing to drafts, however long it took.
+  if (rows == 1)
+    return;
+  hasDrafted = true;
+  double step = rowSeconds(1);
+  // What was gained long ago is no reason to lose it again.
+  double seconds = rowSeconds(rows) + (drafted ? draftSeconds() : 0);
+  lost = std::max(lost + seconds - accepted * step, -tokensToLose * step);
+  for (uint32_t row = 1; row < rows && row <= accepted; ++row) {
+    places[place + row].looked += 1;
+    places[place + row].right += row < accepted;
+  }
 }
 
 double BlockChooser::rightProbability(uint32_t place) const {
-  double overall = (places[0].right + priorRight * priorWeight) /
-                   (places[0].looked + priorWeight);
-  return (places[place].right + overall * priorWeight) /
+  assert(place >= 1 && place < places.size());
+  double prior =
+      priorRight[std::min(place, uint32_t(std::size(priorRight))) - 1];
+  return (places[place].right + prior * priorWeight) /
          (places[place].looked + priorWeight);
 }
 
-double BlockChooser::expectedTokens(uint32_t rows) const {
-  double expected = 1, allRight = 1;
-  for (uint32_t place = 1; place < rows; ++place) {
-    allRight *= rightProbability(place);
-    expected += allRight;
-  }
-  return expected;
-}
-
-double BlockChooser::expectedSeconds(uint32_t rows) const {
-  // In units of a round of one row.
-  auto guess = [&](uint32_t count) {
-    return 1 + rowCost * (count - 1) + (count > 1 ? draftCost : 0);
-  };
-  const Times *below = nullptr, *above = nullptr;
-  for (const Times &times : sizes) {
-    if (times.last.empty())
+double BlockChooser::rowSeconds(uint32_t rows) const {
+  auto guess = [](uint32_t count) { return 1 + rowCost * (count - 1); };
+  const Size *below = nullptr, *above = nullptr;
+  // More rows take no less: a size that was measured at bad times does not
+  // count for more than a larger one.
+  double most = std::numeric_limits<double>::infinity();
+  for (const Size &size : sizes) {
+    if (size.times.count() < (size.rows == 1 ? 1 : timesNeeded))
       continue;
-    if (times.rows <= rows)
-      below = &times;
+    if (size.rows <= rows)
+      below = &size;
     else if (!above)
-      above = &times;
+      above = &size;
+    if (size.rows >= rows)
+      most = std::min(most, size.times.usual());
   }
-  if (below && below->rows == rows)
-    return below->median;
-  // Rounds with a draft say more of each other than those without.
-  if (below && below->rows == 1 && above)
-    below = nullptr;
-  if (below && above && rows > 1) {
+  if (below && above) {
     double part = double(rows - below->rows) / (above->rows - below->rows);
-    return below->median + part * (above->median - below->median);
+    double difference = above->times.usual() - below->times.usual();
+    return std::min(most, below->times.usual() + part * difference);
   }
-  if (const Times *known = below ? below : above)
-    return known->median * guess(rows) / guess(known->rows);
+  if (const Size *known = below ? below : above)
+    return std::min(most,
+                    known->times.usual() * guess(rows) / guess(known->rows));
   return guess(rows);
 }
 
-bool BlockChooser::mayLose(double seconds) const {
-  double base = double(
-      std::max<uint64_t>(tokens, std::min<uint64_t>(budget, tokensInAdvance)));
-  return lost + seconds <= lossAllowed * base * expectedSeconds(1);
+double BlockChooser::draftSeconds() const {
+  return draft.count() > 0 ? draft.usual() : draftCost * rowSeconds(1);
 }
 
-uint32_t BlockChooser::choose(uint32_t most, uint32_t wanted) const {
-  // Everything is compared with the round of one row, so that one is measured
-  // before all others, and once more, since its first time is not its usual
-  // one.
-  if (sizes[0].rounds < 2)
-    return 1;
-  // A time that was only guessed is not relied on much: sizes grow by doubling.
-  uint32_t reach = firstDraftRows;
-  for (const Times &times : sizes)
-    if (times.rounds > 0)
-      reach = std::max(reach, 2 * times.rows);
-  uint32_t best = 1;
-  double plain = expectedSeconds(1);
-  double bestRate = 1 / plain;
-  for (const Times &times : sizes) {
-    if (times.rows == 1 || times.rows > std::min(most, reach))
-      continue;
-    double seconds = expectedSeconds(times.rows);
-    double expected = std::min(expectedTokens(times.rows), double(wanted));
-    // Should all drafts be wrong, the round gives one token.
-    if (expected / seconds > bestRate && mayLose(seconds - plain)) {
-      bestRate = expected / seconds;
-      best = times.rows;
+double BlockChooser::allowedLoss() const {
+  double length = std::min(budget, tokensInAdvance);
+  double earned = hasDrafted ? double(tokens) : length;
+  double allowed = lossInAdvance * length + lossAllowed * earned;
+  return allowed * rowSeconds(1) - lost;
+}
+
+//===----------------------------------------------------------------------===//
+// What to do
+//===----------------------------------------------------------------------===//
+
+/// The best number of rows to verify from \p place on, \p sunk having been
+/// spent. \p behind is what standing at each place is worth.
+BlockChooser::Plan
+BlockChooser::planRows(const Outlook &outlook, double rate, double sunk,
+                       uint32_t place,
+                       const std::vector<double> &behind) const {
+  Plan best{.saved = -1, .rows = 0};
+  double expected = 1, allRight = 1;
+  uint32_t row = 1;
+  uint32_t left = std::min(outlook.most, outlook.end - place);
+  for (size_t index = 0; index < sizes.size(); ++index) {
+    uint32_t rows = std::min(sizes[index].rows, left);
+    for (; row < rows; ++row) {
+      allRight *= outlook.right[place + row];
+      expected += allRight;
     }
+    double seconds = sunk + outlook.seconds[index];
+    // Should all drafts be wrong, the round gives one token.
+    bool mayFail = seconds - outlook.step > outlook.allowed;
+    double saved = expected * rate - seconds;
+    // The token behind the rows has to be the next draft.
+    if (place + rows < outlook.end)
+      saved += allRight * outlook.right[place + rows] * behind[place + rows];
+    // A single row behind a draft would not be asked what it is worth.
+    bool says = rows > 1 || sunk == 0;
+    if (says && (rows == 1 || !mayFail) &&
+        (best.rows == 0 || saved > best.saved))
+      best = {saved, rows};
+    if (sizes[index].rows >= left)
+      break;
   }
   return best;
+}
+
+/// What standing at each place of a block is worth, all before it being right;
+/// not less than nothing, since the block can be forgotten.
+std::vector<double> BlockChooser::planBehind(const Outlook &outlook,
+                                             double rate) const {
+  std::vector<double> behind(outlook.end, 0);
+  for (uint32_t place = outlook.end; place-- > 1;)
+    behind[place] =
+        std::max(0.0, planRows(outlook, rate, /*sunk=*/0, place, behind).saved);
+  return behind;
+}
+
+BlockChooser::Plan BlockChooser::planDraft(const Outlook &outlook,
+                                           double rate) const {
+  return planRows(outlook, rate, outlook.draft, 0, planBehind(outlook, rate));
+}
+
+BlockChooser::Choice BlockChooser::choose(uint32_t most, uint32_t wanted,
+                                          std::optional<uint32_t> place) const {
+  // Everything is compared with a step, so that is measured before all others.
+  if (most <= 1 || wanted <= 1 || sizes[0].times.count() == 0)
+    return {};
+  Outlook outlook;
+  for (const Size &size : sizes)
+    outlook.seconds.push_back(rowSeconds(size.rows));
+  outlook.right.resize(places.size());
+  for (uint32_t at = 1; at < places.size(); ++at)
+    outlook.right[at] = rightProbability(at);
+  outlook.draft = draftSeconds();
+  outlook.step = outlook.seconds[0];
+  outlook.allowed = allowedLoss();
+  outlook.most = most;
+  // Most rounds of a text that does not pay end here.
+  if (!place &&
+      outlook.draft + outlook.seconds[1] - outlook.step > outlook.allowed)
+    return {};
+  auto reach = [&](uint32_t from) {
+    return uint32_t(std::min<uint64_t>(places.size(), uint64_t(from) + wanted));
+  };
+
+  // The going rate of seconds a token: a step's, or less when drafts pay.
+  double rate = outlook.step;
+  outlook.end = reach(0);
+  Plan fresh = planDraft(outlook, rate);
+  if (fresh.rows > 1 && fresh.saved > 0) {
+    double low = 0;
+    for (int turn = 0; turn < 8; ++turn) {
+      double middle = (low + rate) / 2;
+      Plan plan = planDraft(outlook, middle);
+      (plan.saved > 0 ? rate : low) = middle;
+      if (plan.saved > 0)
+        fresh = plan;
+    }
+  }
+  if (place && *place < places.size()) {
+    outlook.end = reach(*place);
+    Plan plan =
+        planRows(outlook, rate, /*sunk=*/0, *place, planBehind(outlook, rate));
+    if (plan.saved > 0 && plan.rows >= 1)
+      return {.drafts = false, .rows = plan.rows};
+  }
+  if (fresh.rows > 1 && fresh.saved > 0)
+    return {.drafts = true, .rows = fresh.rows};
+  return {};
 }
 
 } // namespace tandem

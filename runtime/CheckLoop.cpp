@@ -163,6 +163,8 @@ private:
           checkPort("chunk_features", features, {loop.chunk(), featureWidth}));
       TANDEM_RETURN_IF_ERROR(
           checkPort("features", features, {block, featureWidth}));
+      TANDEM_RETURN_IF_ERROR(
+          checkPort("step_features", features, {1, featureWidth}));
     }
     if (loop.score() >= 0) {
       TANDEM_RETURN_IF_ERROR(

@@ -66,8 +66,9 @@ public:
                    "this device cannot measure launches");
   }
 
-  /// Seconds that the calling thread has computed so far, for a device whose
-  /// programs run on it: what others take from the processor does not count.
+  /// Seconds that the threads of the device have computed so far, their mean,
+  /// where programs run on the host's processor: what others take from it does
+  /// not count.
   /// None where only a clock can tell how long a program takes.
   virtual std::optional<double> busySeconds() const { return std::nullopt; }
 

@@ -25,7 +25,8 @@ LoopDriver::LoopDriver(const Artifact &artifact, Device &device)
       find("features"),     find("context_start"), find("block"),
       find("block_count"),  find("decided"),       find("score_tokens"),
       find("score_count"),  find("score_logits"),  find("score_features"),
-      find("draft_logits"), find("anchor_logits"), find("logits")};
+      find("draft_logits"), find("anchor_logits"), find("logits"),
+      find("step_features")};
   if (hasDrafter())
     width = artifact.root()
                 .ports()

@@ -22,7 +22,8 @@ namespace tandem {
 struct LoopPorts {
   uint32_t chunk, chunkCount, start, accepted, anchor, chunkFeatures, features,
       contextStart, block, blockCount, decided, scoreTokens, scoreCount,
-      scoreLogits, scoreFeatures, draftLogits, anchorLogits, logits;
+      scoreLogits, scoreFeatures, draftLogits, anchorLogits, logits,
+      stepFeatures;
 };
 
 class LoopDriver {

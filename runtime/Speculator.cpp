@@ -26,8 +26,9 @@ double Generation::meanAcceptLength() const {
 double Generation::draftedShare() const {
   if (acceptLengths.empty())
     return 0;
-  auto plain = std::count(roundRows.begin(), roundRows.end(), 1u);
-  return 1 - double(plain) / double(acceptLengths.size());
+  if (roundRows.empty())
+    return 1;
+  return double(drafts) / double(roundRows.size());
 }
 
 double Generation::tokensPerSecond() const {
@@ -52,8 +53,8 @@ StatusOr<Speculator> Speculator::create(const Artifact &artifact,
 
 Speculator::Speculator(LoopDriver loopDriver, double draftCost, Now now)
     : driver(std::move(loopDriver)), now(std::move(now)),
-      round(driver.loop().block()), snapshots(driver.snapshots()),
-      chooser(driver.loop().block(), draftCost) {
+      round(driver.loop().block()), drafted(driver.loop().block()),
+      snapshots(driver.snapshots()), chooser(driver.loop().block(), draftCost) {
   laterFeatures.reserve(size_t(driver.loop().chunk()) * driver.featureWidth());
 }
 
@@ -138,7 +139,7 @@ Status Speculator::goOn(Text &text) {
     // The drafter would read these rows at the start of its next round, which
     // now begins behind the prompt.
     std::vector<float> features(size_t(pending) * driver.featureWidth());
-    TANDEM_RETURN_IF_ERROR(driver.readRows(ports.features, features));
+    TANDEM_RETURN_IF_ERROR(driver.readRows(*pendingFeatures, features));
     TANDEM_RETURN_IF_ERROR(
         driver.appendContext(features, uint32_t(contextRows)));
     contextRows = cached.size();
@@ -156,7 +157,7 @@ Status Speculator::goBack(const SnapshotTable::Found &found) {
   snapshots.dropBehind(cached.size());
   isCurrent = true;
   pending = 0;
-  pendingFeatures = false;
+  pendingFeatures.reset();
   contextRows = found.entry.contextRows;
   laterFeatures.clear();
   return driver.writeCount(driver.ports().accepted, 0);
@@ -315,187 +316,6 @@ Status Speculator::prefill(std::span<const uint32_t> prompt, Text &text) {
 //===----------------------------------------------------------------------===//
 // The answer
 //===----------------------------------------------------------------------===//
-
-/// Between verify and accept: decides what the programs did not.
-/// Without \p drafts the block is the anchor alone.
-StatusOr<uint32_t> Speculator::decideBlock(uint64_t position, uint32_t rowCount,
-                                           bool drafts, Text &text) {
-  const artifact::Loop &loop = driver.loop();
-  const LoopPorts &ports = driver.ports();
-  std::vector<uint32_t> block(rowCount);
-  std::span<float> draftRows;
-  if (!drafts) {
-    block[0] = text.result.ids.back();
-  } else if (text.decider->choosesDrafts() && rowCount > 1) {
-    TANDEM_RETURN_IF_ERROR(driver.run(loop.score_draft()));
-    TANDEM_RETURN_IF_ERROR(driver.readRawTokens(ports.block, block));
-    draftRows = rowsOf(draftLogits, rowCount - 1);
-    TANDEM_RETURN_IF_ERROR(driver.readRows(ports.draftLogits, draftRows));
-    text.decider->chooseDrafts(draftRows, position, block);
-    TANDEM_RETURN_IF_ERROR(driver.writeTokens(ports.block, block));
-  } else {
-    TANDEM_RETURN_IF_ERROR(driver.run(loop.draft()));
-    TANDEM_RETURN_IF_ERROR(driver.readRawTokens(ports.block, block));
-  }
-  TANDEM_RETURN_IF_ERROR(driver.run(loop.verify_logits()));
-  std::span<float> rows = rowsOf(logits, rowCount);
-  TANDEM_RETURN_IF_ERROR(driver.readRows(ports.logits, rows));
-  TANDEM_ASSIGN_OR_RETURN(
-      uint32_t count,
-      text.decider->decide(rows, draftRows, block, position, round));
-  // The rest of the port may say what it likes: accept stops at the first
-  // token that is not its draft.
-  TANDEM_RETURN_IF_ERROR(
-      driver.writeTokens(ports.decided, std::span(round).first(count)));
-  return count;
-}
-
-/// Between verify and accept: makes the drafts right so far as they are to be
-/// accepted, and the one behind them wrong.
-Status Speculator::forceDrafts(uint64_t position, uint32_t rowCount,
-                               uint32_t count) {
-  const LoopPorts &ports = driver.ports();
-  std::vector<uint32_t> decided(rowCount), block(rowCount);
-  TANDEM_RETURN_IF_ERROR(driver.readTokens(ports.decided, decided, position));
-  TANDEM_RETURN_IF_ERROR(driver.readRawTokens(ports.block, block));
-  std::copy_n(decided.begin(), std::min(count, rowCount) - 1,
-              block.begin() + 1);
-  if (count < rowCount)
-    block[count] = (decided[count - 1] + 1) % driver.loop().vocabulary();
-  return driver.writeTokens(ports.block, block);
-}
-
-/// Saves the features of the rows that are pending before the next verify
-/// writes others in their place.
-Status Speculator::keepFeatures() {
-  if (!pendingFeatures || pending == 0)
-    return Status();
-  size_t width = driver.featureWidth();
-  if (laterFeatures.size() + pending * width >
-      size_t(driver.loop().chunk()) * width)
-    TANDEM_RETURN_IF_ERROR(flushFeatures());
-  size_t known = laterFeatures.size();
-  laterFeatures.resize(known + pending * width);
-  return driver.readRows(driver.ports().features,
-                         std::span(laterFeatures).subspan(known));
-}
-
-/// Gives the drafter the features that were saved.
-Status Speculator::flushFeatures() {
-  if (laterFeatures.empty())
-    return Status();
-  TANDEM_RETURN_IF_ERROR(
-      driver.appendContext(laterFeatures, uint32_t(contextRows)));
-  contextRows += laterFeatures.size() / driver.featureWidth();
-  laterFeatures.clear();
-  // The context was appended where it belongs; the next row does not.
-  return driver.writeCount(driver.ports().start, uint32_t(cached.size()));
-}
-
-/// Verifies \p rows rows; a single one is no draft, and the drafter is not
-/// asked.
-StatusOr<uint32_t> Speculator::draftRound(uint64_t position, uint32_t rows,
-                                          Text &text) {
-  const artifact::Loop &loop = driver.loop();
-  const LoopPorts &ports = driver.ports();
-  uint32_t anchor = text.result.ids.back();
-  uint32_t decided = 0;
-  bool drafts = rows > 1 || !text.choosesRows;
-  if (drafts) {
-    TANDEM_RETURN_IF_ERROR(flushFeatures());
-  } else {
-    TANDEM_RETURN_IF_ERROR(keepFeatures());
-    TANDEM_RETURN_IF_ERROR(
-        driver.writeTokens(ports.block, std::span(&anchor, 1)));
-  }
-  if (text.choosesRows)
-    TANDEM_RETURN_IF_ERROR(driver.writeCount(ports.blockCount, rows));
-  if (text.decider) {
-    TANDEM_ASSIGN_OR_RETURN(decided, decideBlock(position, rows, drafts, text));
-  } else {
-    if (drafts)
-      TANDEM_RETURN_IF_ERROR(driver.run(loop.draft()));
-    TANDEM_RETURN_IF_ERROR(driver.run(loop.verify()));
-    if (text.options.forcedAcceptLength)
-      TANDEM_RETURN_IF_ERROR(
-          forceDrafts(position, rows, text.options.forcedAcceptLength));
-  }
-  TANDEM_RETURN_IF_ERROR(driver.run(loop.accept()));
-  uint32_t low = decided ? decided : 1;
-  uint32_t high = decided ? decided : rows;
-  TANDEM_ASSIGN_OR_RETURN(uint32_t accepted,
-                          driver.readCount(ports.accepted, low, high));
-  if (!decided)
-    TANDEM_RETURN_IF_ERROR(driver.readTokens(
-        ports.decided, std::span(round).first(accepted), position));
-  if (drafts)
-    contextRows = cached.size();
-  pendingFeatures = true;
-  cached.push_back(anchor);
-  cached.insert(cached.end(), round.begin(), round.begin() + accepted - 1);
-  return accepted;
-}
-
-/// A round of as many rows as seem to pay.
-StatusOr<uint32_t> Speculator::chosenRound(uint64_t position, Text &text) {
-  uint32_t wanted = text.budget - uint32_t(text.result.ids.size());
-  uint32_t rows = chooser.choose(text.blockRows, wanted);
-  // A round in which somebody else had the processor took no more work.
-  auto seconds = [&] { return driver.busySeconds().value_or(now()); };
-  double begin = seconds();
-  TANDEM_ASSIGN_OR_RETURN(uint32_t accepted, draftRound(position, rows, text));
-  // Reading the count waited for the programs.
-  chooser.record(rows, accepted, seconds() - begin);
-  text.result.roundRows.push_back(rows);
-  return accepted;
-}
-
-StatusOr<uint32_t> Speculator::plainRound(uint64_t position, Text &text) {
-  const artifact::Loop &loop = driver.loop();
-  const LoopPorts &ports = driver.ports();
-  std::span<uint32_t> token = std::span(round).first(1);
-  uint32_t anchor = text.result.ids.back();
-  if (text.decider) {
-    TANDEM_RETURN_IF_ERROR(driver.run(loop.step_logits()));
-    std::span<float> row = rowsOf(logits, 1);
-    TANDEM_RETURN_IF_ERROR(driver.readRows(ports.anchorLogits, row));
-    TANDEM_ASSIGN_OR_RETURN(token[0], text.decider->decideOne(row, position));
-    TANDEM_RETURN_IF_ERROR(driver.writeTokens(ports.anchor, token));
-  } else {
-    TANDEM_RETURN_IF_ERROR(driver.run(loop.step()));
-    TANDEM_RETURN_IF_ERROR(driver.readTokens(ports.anchor, token, position));
-  }
-  pendingFeatures = false;
-  cached.push_back(anchor);
-  return uint32_t(1);
-}
-
-/// Takes a round that the device has run.
-StatusOr<uint32_t> Speculator::deviceRound(uint64_t position, Text &text) {
-  uint32_t anchor = text.result.ids.back();
-  TANDEM_ASSIGN_OR_RETURN(std::span<const uint32_t> tokens,
-                          text.rounds->next());
-  if (tokens.empty())
-    return invalidFile("the rounds on the device ended at position ", position,
-                       ", before the text");
-  TANDEM_RETURN_IF_ERROR(driver.checkTokens(tokens, position));
-  std::copy(tokens.begin(), tokens.end(), round.begin());
-  if (text.drafted)
-    contextRows = cached.size();
-  pendingFeatures = text.drafted;
-  cached.push_back(anchor);
-  cached.insert(cached.end(), tokens.begin(), tokens.end() - 1);
-  return uint32_t(tokens.size());
-}
-
-StatusOr<uint32_t> Speculator::oneRound(uint64_t position, Text &text) {
-  if (text.rounds)
-    return deviceRound(position, text);
-  if (!text.drafted)
-    return plainRound(position, text);
-  return text.choosesRows ? chosenRound(position, text)
-                          : draftRound(position, text.blockRows, text);
-}
 
 Status Speculator::startRounds(Text &text) {
   // The host has to act between the programs.

@@ -112,9 +112,11 @@ struct Generation {
   /// Tokens that each round added to `ids`. The first id comes from the
   /// prefill and counts nowhere. Empty without the drafter.
   std::vector<uint32_t> acceptLengths;
-  /// Rows that each of these rounds verified, 1 being a round without a draft,
-  /// where they were chosen round by round. Otherwise empty.
+  /// Where they were chosen round by round: rows that each of these rounds
+  /// verified, 1 being a step, and how many of them drafted a block first.
+  /// Otherwise empty.
   std::vector<uint32_t> roundRows;
+  uint32_t drafts = 0;
   FinishReason finishReason = FinishReason::Length;
   /// Tokens of the prompt that were in the caches.
   uint32_t reusedTokens = 0;
@@ -148,6 +150,11 @@ public:
                                 const GenerateOptions &options,
                                 TokenSink &sink);
 
+  /// Runs the programs of a round a few times, for no longer than a hundredth
+  /// of a second or two, so that texts whose rows are chosen begin with what
+  /// rounds cost. Only before the first text.
+  Status measureRounds();
+
   /// Whether generate() takes \p prompt.
   Status checkPrompt(std::span<const uint32_t> prompt) const;
 
@@ -173,6 +180,9 @@ private:
     RoundLoop *rounds = nullptr;
     /// Tokens of the prompt behind which snapshots are made, in order.
     std::vector<size_t> snapshotsAt = {};
+    /// Rows of the last block that are known to be right, the last token being
+    /// the one behind them; none when the text went another way.
+    std::optional<uint32_t> place = std::nullopt;
     bool ended = false;
     TokenSink &sink;
   };
@@ -195,18 +205,23 @@ private:
   Status decideFirst(std::span<const float> row, Text &text);
   /// Each decides the tokens of one round, which stand at \p position, and
   /// leaves them in `round`.
-  StatusOr<uint32_t> draftRound(uint64_t position, uint32_t rows, Text &text);
+  StatusOr<uint32_t> draftRound(uint64_t position, Text &text);
   StatusOr<uint32_t> chosenRound(uint64_t position, Text &text);
   StatusOr<uint32_t> plainRound(uint64_t position, Text &text);
   StatusOr<uint32_t> deviceRound(uint64_t position, Text &text);
   StatusOr<uint32_t> oneRound(uint64_t position, Text &text);
   Status startRounds(Text &text);
   Status stopRounds(Text &text);
-  StatusOr<uint32_t> decideBlock(uint64_t position, uint32_t rows, bool drafts,
-                                 Text &text);
+  Status draftBlock(uint64_t position, std::span<uint32_t> block, Text &text);
+  StatusOr<uint32_t> verifyBlock(uint64_t position,
+                                 std::span<const uint32_t> block, Text &text);
+  StatusOr<uint32_t> decideBlock(uint64_t position,
+                                 std::span<const uint32_t> block, Text &text);
   Status forceDrafts(uint64_t position, uint32_t rowCount, uint32_t count);
   Status keepFeatures();
   Status flushFeatures();
+  Status bringContext();
+  double seconds() const;
   /// Takes tokens over into the text until it ends; returns how many.
   uint32_t emit(std::span<const uint32_t> tokens, Text &text) const;
   bool isStopToken(uint32_t token, const GenerateOptions &options) const;
@@ -214,8 +229,9 @@ private:
 
   LoopDriver driver;
   Now now;
-  /// Tokens of the last round: [block].
-  std::vector<uint32_t> round;
+  /// Tokens of the last round, and the last block, where the host has to know
+  /// it: [block].
+  std::vector<uint32_t> round, drafted;
   /// Logits of the last round, [block, vocabulary], and of the drafter; made
   /// when they are first needed.
   std::vector<float> logits, draftLogits;
@@ -231,8 +247,8 @@ private:
   /// Features of rows behind those, which the drafter did not need yet:
   /// [rows, width], at most a chunk of them.
   std::vector<float> laterFeatures;
-  /// Whether the rows that are pending left features.
-  bool pendingFeatures = false;
+  /// The port with the features of the rows that are pending, if they left any.
+  std::optional<uint32_t> pendingFeatures;
   BlockChooser chooser;
 };
 

@@ -43,6 +43,8 @@ StatusOr<std::unique_ptr<Service>> Service::create(const Artifact &artifact,
   // A template that somebody asked for by a wrong name is a mistake.
   if (options.templateName && !chat.isOk())
     return chat.status();
+  if (options.chooseRows)
+    TANDEM_RETURN_IF_ERROR(speculator.measureRounds());
   return std::unique_ptr<Service>(
       new Service(artifact, std::move(speculator), std::move(tokenizer),
                   std::move(chat), std::move(options)));

@@ -64,7 +64,8 @@ ArtifactSpec loopSpec() {
                 {"score_count"},
                 {"score_logits", f32, {8, 100}},
                 {"score_features", f32, {8, 6}},
-                {"draft_logits", f32, {3, 100}}};
+                {"draft_logits", f32, {3, 100}},
+                {"step_features", f32, {1, 6}}};
   for (const char *name : {"prefill", "step", "context", "draft", "verify",
                            "accept", "score", "score_draft"})
     spec.programs.push_back({name});

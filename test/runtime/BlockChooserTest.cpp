@@ -1,140 +1,316 @@
-//===- BlockChooserTest.cpp - How many rows a round verifies --------------===//
+//===- BlockChooserTest.cpp - Whether to draft, and what to verify --------===//
 
 #include "runtime/BlockChooser.h"
 
+#include <algorithm>
+#include <cmath>
+#include <functional>
 #include <gtest/gtest.h>
+#include <span>
+#include <vector>
 
 using namespace tandem;
 
 namespace {
 
-/// A machine and a text: seconds of a round, and drafts that are right with a
-/// probability each, as far as a fixed sequence says.
-struct World {
-  double draftSeconds = 0.6, rowSeconds = 0.1;
-  double right = 0.5;
-  uint32_t state = 1;
+/// What programs take, in steps.
+struct Machine {
+  double draft = 1.05;
+  std::vector<double> rows = {1, 1.2, 1.3, 1.6, 2.5};
 
-  double seconds(uint32_t rows) const {
-    return 1 + (rows > 1 ? draftSeconds : 0) + rowSeconds * (rows - 1);
+  /// Between the sizes 1, 2, 4, 8 and 16, evenly.
+  double rowSeconds(uint32_t count) const {
+    double place = std::log2(count);
+    auto below = size_t(place);
+    if (below + 1 >= rows.size())
+      return rows.back();
+    double low = std::exp2(double(below));
+    return rows[below] + (rows[below + 1] - rows[below]) * (count - low) / low;
   }
-  bool isRight() {
+};
+
+/// The demo pair in bf16 in tile registers, in int8 and in f32.
+const Machine tiles;
+const Machine bytes{.draft = 1.5, .rows = {1, 1.2, 1.35, 1.9, 3.4}};
+const Machine floats{.draft = 2.4, .rows = {1, 1.4, 1.55, 2.9, 4.9}};
+
+/// Numbers that look random.
+class Sequence {
+public:
+  explicit Sequence(uint32_t seed) : state(seed) {}
+  double next() {
     state = state * 1664525u + 1013904223u;
-    return double(state >> 8) / double(1 << 24) < right;
+    return double(state >> 8) / double(1 << 24);
   }
-  uint32_t accepted(uint32_t rows) {
-    uint32_t count = 1;
-    while (count < rows && isRight())
+
+private:
+  uint32_t state;
+};
+
+/// How many drafts are right behind the token at some place of a text.
+using Text = std::function<uint32_t(uint32_t token)>;
+
+/// Each draft is right with the same probability.
+Text evenly(double right, uint32_t seed = 1) {
+  return [right, numbers = Sequence(seed)](uint32_t) mutable {
+    uint32_t count = 0;
+    while (count < 15 && numbers.next() < right)
       ++count;
     return count;
-  }
-};
-
-struct Outcome {
-  double seconds = 0;
-  uint64_t tokens = 0;
-  uint32_t lastRows = 0;
-  double rate() const { return double(tokens) / seconds; }
-};
-
-Outcome writeText(BlockChooser &chooser, World &world, uint32_t tokens,
-                  uint32_t fixedRows = 0) {
-  Outcome outcome;
-  chooser.startText(tokens);
-  while (outcome.tokens < tokens) {
-    uint32_t rows = fixedRows
-                        ? fixedRows
-                        : chooser.choose(16, tokens - uint32_t(outcome.tokens));
-    uint32_t accepted = world.accepted(rows);
-    chooser.record(rows, accepted, world.seconds(rows));
-    outcome.seconds += world.seconds(rows);
-    outcome.tokens += accepted;
-    outcome.lastRows = rows;
-  }
-  return outcome;
+  };
 }
+
+Text recorded(std::span<const uint8_t> drafts) {
+  return [drafts](uint32_t token) {
+    return uint32_t(drafts[std::min<size_t>(token, drafts.size() - 1)]);
+  };
+}
+
+/// What the drafter of the demo pair gets right behind each token of two
+/// answers of its golden.
+constexpr uint8_t hardText[] = {
+    1,  0,  0,  0,  0,  0,  0,  3,  2,  1,  0,  0,  0,  1,  0,  0,  0,  1,  1,
+    0,  0,  0,  0,  0,  1,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  1,
+    0,  1,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  1,  0,  0,  0,  0,
+    1,  0,  3,  15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15,
+    15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 14, 15, 15};
+constexpr uint8_t easyText[] = {
+    5,  1,  2,  2,  0,  0,  1,  1,  2,  1,  9,  3,  2,  1,  5,  7,  3,  2,  8,
+    0,  2,  1,  15, 12, 14, 15, 13, 12, 12, 13, 13, 11, 10, 13, 15, 15, 14, 13,
+    14, 15, 14, 11, 10, 15, 8,  15, 14, 13, 15, 14, 14, 14, 15, 13, 13, 13, 15,
+    15, 15, 14, 2,  13, 12, 10, 9,  10, 11, 8,  4,  6,  5,  4,  3,  2,  2,  1,
+    0,  4,  3,  2,  1,  0,  8,  15, 15, 15, 7,  6,  5,  15, 14, 15, 15, 15, 15};
+
+/// A chooser, and the clock that it is used with.
+struct Writer {
+  explicit Writer(const Machine &machine, double noise = 0, uint32_t seed = 1)
+      : machine(machine), noise(noise), numbers(seed) {}
+
+  BlockChooser chooser{16, 0.6};
+  Machine machine;
+  double noise;
+  Sequence numbers;
+  uint32_t drafts = 0, lastRows = 0;
+
+  /// What a clock shows for \p seconds: now and then several times as much.
+  double shown(double seconds) {
+    double chance = numbers.next();
+    return seconds *
+           (1 + noise * (chance > 0.9 ? 40 * numbers.next() : chance));
+  }
+
+  /// As before the first text of a process.
+  void measure() {
+    for (int turn = 0; turn < 3; ++turn) {
+      chooser.recordRows(1, shown(1));
+      chooser.recordDraft(shown(machine.draft));
+      for (uint32_t rows : {4u, 16u})
+        chooser.recordRows(rows, shown(machine.rowSeconds(rows)));
+    }
+  }
+
+  /// Writes a text; returns how many times as fast as by steps.
+  double write(Text text, uint32_t length, uint32_t fixedRows = 0) {
+    chooser.startText(length);
+    double seconds = 0;
+    uint32_t tokens = 0, right = 0;
+    std::optional<uint32_t> place;
+    while (tokens < length) {
+      BlockChooser::Choice choice = {fixedRows > 0, fixedRows};
+      if (!fixedRows)
+        choice = chooser.choose(16, length - tokens, place);
+      double draft = 0, rows = machine.rowSeconds(choice.rows);
+      if (choice.drafts) {
+        draft = machine.draft;
+        chooser.recordDraft(shown(draft));
+        right = text(tokens);
+        place = 0;
+        ++drafts;
+      }
+      EXPECT_LE(place.value_or(0) + choice.rows, 16u);
+      uint32_t from = place.value_or(0);
+      uint32_t accepted =
+          choice.rows == 1 ? 1 : std::min(choice.rows, right - from + 1);
+      chooser.recordRows(choice.rows, shown(rows));
+      chooser.recordRound(from, choice.rows, accepted, choice.drafts);
+      if (place) {
+        *place += accepted;
+        if (right < *place || *place > 15)
+          place.reset();
+      }
+      seconds += draft + rows;
+      tokens += accepted;
+      lastRows = choice.rows;
+    }
+    // What the last round has too much is for nobody.
+    return length / seconds;
+  }
+};
 
 } // namespace
 
-TEST(BlockChooser, StaysWithinTheBlockAndSaysOneRowWithoutRoom) {
-  BlockChooser chooser(16, 0.5);
-  chooser.startText(100);
-  EXPECT_GE(chooser.choose(16, 100), 1u);
-  EXPECT_LE(chooser.choose(3, 100), 3u);
-  EXPECT_EQ(chooser.choose(1, 100), 1u);
+TEST(BlockChooser, StaysWithinTheBlockAndStepsWithoutRoom) {
+  Writer writer(tiles);
+  writer.measure();
+  BlockChooser &chooser = writer.chooser;
+  chooser.startText(200);
+  EXPECT_TRUE(chooser.choose(16, 100, std::nullopt).drafts);
+  EXPECT_LE(chooser.choose(3, 100, std::nullopt).rows, 3u);
+  EXPECT_EQ(chooser.choose(1, 100, std::nullopt).rows, 1u);
   // The last token needs no draft.
-  EXPECT_EQ(chooser.choose(16, 1), 1u);
+  EXPECT_FALSE(chooser.choose(16, 1, std::nullopt).drafts);
+  EXPECT_EQ(chooser.choose(16, 1, 3).rows, 1u);
+  for (uint32_t place = 1; place < 16; ++place) {
+    BlockChooser::Choice choice = chooser.choose(16, 100, place);
+    EXPECT_LE(place + choice.rows, choice.drafts ? 32u : 16u);
+  }
   BlockChooser one(1, 0);
   one.startText(100);
-  EXPECT_EQ(one.choose(16, 100), 1u);
+  one.recordRows(1, 1);
+  EXPECT_EQ(one.choose(16, 100, std::nullopt).rows, 1u);
 }
 
-TEST(BlockChooser, IsNeverMuchSlowerThanNoDrafts) {
+TEST(BlockChooser, MeasuresAStepBeforeItDrafts) {
+  BlockChooser chooser(16, 0.1);
+  chooser.startText(100);
+  EXPECT_FALSE(chooser.choose(16, 100, std::nullopt).drafts);
+  chooser.recordRows(1, 1);
+  EXPECT_TRUE(chooser.choose(16, 100, std::nullopt).drafts);
+}
+
+TEST(BlockChooser, AnEasyTextIsDraftedFromTheStartWhateverTheClockShows) {
+  for (uint32_t seed = 1; seed <= 200; ++seed) {
+    Writer writer(tiles, /*noise=*/0.2, seed);
+    writer.measure();
+    EXPECT_GE(writer.write(recorded(easyText), 95), 1.5) << seed;
+  }
+  Writer quiet(tiles);
+  quiet.measure();
+  EXPECT_GE(quiet.write(recorded(easyText), 95), 2.3);
+  Writer whole(tiles);
+  EXPECT_LT(whole.write(recorded(easyText), 95, 16), 2.3);
+}
+
+TEST(BlockChooser, AHardTextLosesLittleWhateverTheClockShows) {
+  for (const Machine &machine : {tiles, bytes, floats})
+    for (uint32_t seed = 1; seed <= 200; ++seed) {
+      Writer writer(machine, /*noise=*/0.2, seed);
+      writer.measure();
+      EXPECT_GE(writer.write(recorded(hardText), 95), 0.952) << seed;
+      // Nor do many of them.
+      EXPECT_GE(writer.write(evenly(0.1, seed), 95), 0.952) << seed;
+    }
+}
+
+TEST(BlockChooser, OtherMachinesDraftWhatPays) {
+  for (auto [machine, least] :
+       {std::pair(bytes, 1.6), std::pair(floats, 0.95)}) {
+    Writer writer(machine);
+    writer.measure();
+    EXPECT_GE(writer.write(recorded(easyText), 95), least);
+    // Where all drafts are right even a slow drafter pays.
+    Writer right(machine);
+    right.measure();
+    EXPECT_GE(right.write(evenly(1), 95), 1.8);
+  }
+}
+
+TEST(BlockChooser, IsNeverMuchSlowerThanSteps) {
   for (double right : {0.0, 0.2, 0.4, 0.6, 0.8, 0.95})
-    for (double draftSeconds : {0.1, 0.6, 2.0, 5.0})
-      for (double rowSeconds : {0.02, 0.1, 0.5})
-        for (uint32_t length : {96u, 400u, 2000u}) {
-          // Nobody can know that the first draft will take that long.
-          if (draftSeconds == 5.0 && length == 96)
-            continue;
-          World world{draftSeconds, rowSeconds, right};
-          BlockChooser chooser(16, 0.6);
-          Outcome outcome = writeText(chooser, world, length);
-          EXPECT_LE(outcome.seconds, 1.05 * double(outcome.tokens))
-              << right << " right, draft " << draftSeconds << ", row "
-              << rowSeconds << ", " << length << " tokens";
-        }
+    for (double draft : {0.1, 0.6, 2.0, 5.0})
+      for (double row : {0.02, 0.1, 0.5})
+        for (uint32_t length : {20u, 96u, 400u, 2000u})
+          for (bool measures : {true, false}) {
+            Machine machine{.draft = draft, .rows = {1}};
+            for (uint32_t rows : {2u, 4u, 8u, 16u})
+              machine.rows.push_back(1 + row * (rows - 1));
+            // Nobody can know that the first draft will take that long.
+            if (!measures && (draft > 0.6 || row > 0.1) && length < 400)
+              continue;
+            Writer writer(machine);
+            if (measures)
+              writer.measure();
+            EXPECT_GE(writer.write(evenly(right), length), 0.95)
+                << right << " right, draft " << draft << ", row " << row << ", "
+                << length << " tokens, measured " << measures;
+          }
 }
 
 TEST(BlockChooser, ComesCloseToTheBestFixedNumberOfRows) {
   for (double right : {0.3, 0.5, 0.7, 0.8, 0.9, 0.97})
-    for (double draftSeconds : {0.2, 0.6, 1.5}) {
-      double best = 0;
-      for (uint32_t rows : {2u, 4u, 8u, 16u}) {
-        World world{draftSeconds, 0.1, right};
-        BlockChooser chooser(16, 0.6);
-        best = std::max(best, writeText(chooser, world, 2000, rows).rate());
-      }
-      best = std::max(best, 1.0);
-      World world{draftSeconds, 0.1, right};
-      BlockChooser chooser(16, 0.6);
-      EXPECT_GE(writeText(chooser, world, 2000).rate(), 0.88 * best)
-          << right << " right, draft " << draftSeconds;
+    for (const Machine &machine : {tiles, bytes, floats}) {
+      double best = 1;
+      for (uint32_t rows : {2u, 4u, 8u, 16u})
+        best = std::max(best, Writer(machine).write(evenly(right), 2000, rows));
+      Writer writer(machine);
+      writer.measure();
+      EXPECT_GE(writer.write(evenly(right), 2000), 0.9 * best)
+          << right << " right, draft " << machine.draft;
     }
 }
 
 TEST(BlockChooser, FollowsATextThatChanges) {
-  World world{0.5, 0.1, 0.0};
-  BlockChooser chooser(16, 0.6);
-  EXPECT_EQ(writeText(chooser, world, 300).lastRows, 1u);
-  world.right = 0.97;
-  Outcome better = writeText(chooser, world, 600);
-  EXPECT_GT(better.rate(), 2.0);
-  world.right = 0.0;
-  EXPECT_GE(writeText(chooser, world, 300).rate(), 1 / 1.05);
+  for (const Machine &machine : {tiles, bytes}) {
+    Writer writer(machine);
+    writer.measure();
+    Text useless = evenly(0), good = evenly(0.97);
+    Text changing = [&](uint32_t token) {
+      return token / 300 % 2 ? good(token) : useless(token);
+    };
+    EXPECT_GE(writer.write(useless, 300), 0.95);
+    EXPECT_EQ(writer.lastRows, 1u);
+    EXPECT_GE(writer.write(changing, 1200), 1.25);
+    EXPECT_GE(writer.write(useless, 300), 0.95);
+  }
+}
+
+TEST(BlockChooser, VerifiesMoreOfABlockThatIsRight) {
+  // Drafts are dear and rows are not cheap: a few are verified first.
+  Writer writer(Machine{.draft = 1, .rows = {1, 1.1, 1.2, 3, 6}});
+  writer.measure();
+  BlockChooser &chooser = writer.chooser;
+  chooser.startText(400);
+  BlockChooser::Choice first = chooser.choose(16, 400, std::nullopt);
+  ASSERT_TRUE(first.drafts);
+  EXPECT_LT(first.rows, 16u);
+  BlockChooser::Choice second = chooser.choose(16, 400, first.rows);
+  EXPECT_FALSE(second.drafts);
+  EXPECT_GT(second.rows, 1u);
 }
 
 TEST(BlockChooser, OneSlowRoundChangesNothing) {
-  World world{0.2, 0.02, 0.9};
-  BlockChooser chooser(16, 0.6);
-  writeText(chooser, world, 500);
-  double before = chooser.expectedSeconds(16);
-  chooser.record(16, 10, 100 * before);
-  EXPECT_EQ(chooser.expectedSeconds(16), before);
+  Writer writer(tiles);
+  writer.measure();
+  writer.write(evenly(0.9), 500);
+  BlockChooser &chooser = writer.chooser;
+  double rows = chooser.rowSeconds(16), draft = chooser.draftSeconds();
+  chooser.recordRows(16, 100 * rows);
+  chooser.recordDraft(100 * draft);
+  EXPECT_EQ(chooser.rowSeconds(16), rows);
+  EXPECT_EQ(chooser.draftSeconds(), draft);
+  // One that is a machine's new speed is believed soon.
+  for (int round = 0; round < 8; ++round)
+    chooser.recordRows(16, 2 * rows);
+  EXPECT_EQ(chooser.rowSeconds(16), 2 * rows);
 }
 
 TEST(BlockChooser, GuessesFromWhatIsKnown) {
   BlockChooser chooser(16, 0.5);
   // Nothing is known: more rows take longer, a draft takes half a step.
-  EXPECT_NEAR(chooser.expectedSeconds(2) / chooser.expectedSeconds(1), 1.6,
-              0.05);
-  EXPECT_GT(chooser.expectedTokens(4), chooser.expectedTokens(2));
-  chooser.startText(100);
-  for (int i = 0; i < 3; ++i) {
-    chooser.record(2, 2, 3.0);
-    chooser.record(8, 2, 9.0);
+  EXPECT_GT(chooser.rowSeconds(2), chooser.rowSeconds(1));
+  EXPECT_NEAR(chooser.draftSeconds(), 0.5 * chooser.rowSeconds(1), 1e-9);
+  EXPECT_GT(chooser.rightProbability(1), 0.5);
+  for (int time = 0; time < 2; ++time) {
+    chooser.recordRows(2, 3.0);
+    chooser.recordRows(8, 9.0);
   }
-  EXPECT_NEAR(chooser.expectedSeconds(4), 5.0, 1e-9);
-  EXPECT_GT(chooser.expectedSeconds(16), 9.0);
-  EXPECT_LT(chooser.expectedSeconds(1), 3.0);
+  EXPECT_NEAR(chooser.rowSeconds(4), 5.0, 1e-9);
+  EXPECT_GT(chooser.rowSeconds(16), 9.0);
+  EXPECT_LT(chooser.rowSeconds(1), 3.0);
+  for (int round = 0; round < 20; ++round)
+    chooser.recordRound(0, 8, 3, true);
+  EXPECT_GT(chooser.rightProbability(2), 0.9);
+  EXPECT_LT(chooser.rightProbability(3), 0.2);
+  // Of drafts behind a wrong one nothing is learned.
+  EXPECT_NEAR(chooser.rightProbability(9), 0.9, 1e-9);
 }

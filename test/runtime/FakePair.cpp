@@ -37,6 +37,7 @@ static ArtifactSpec specOf(const FakeOptions &options) {
       spec.ports.push_back({name, ElementType::i32, {loop.block}});
     spec.ports.push_back({"chunk_features", f32, {loop.chunk, width}});
     spec.ports.push_back({"features", f32, {loop.block, width}});
+    spec.ports.push_back({"step_features", f32, {1, width}});
   }
   if (options.score) {
     loop.score = add("score");
@@ -307,8 +308,10 @@ void FakePair::step() {
   if (opened->findPort("anchor_logits"))
     writeLogits("anchor_logits", 0, seen);
   count("accepted") = 1;
-  if (hasDrafter)
+  if (hasDrafter) {
     count("context_start") = count("start");
+    floats("step_features")[0] = float(pending[0]);
+  }
   count("start") += 1;
 }
 

@@ -61,7 +61,8 @@ ArtifactSpec alphabetSpec() {
                 {"score_count"},
                 {"score_logits", f32, {8, 256}},
                 {"score_features", f32, {8, 1}},
-                {"draft_logits", f32, {3, 256}}};
+                {"draft_logits", f32, {3, 256}},
+                {"step_features", f32, {1, 1}}};
   std::ifstream stream(TANDEM_TEST_PAIR_KERNELS, std::ios::binary);
   std::string image(std::istreambuf_iterator<char>(stream), {});
   auto *bytes = reinterpret_cast<const std::byte *>(image.data());

@@ -346,6 +346,8 @@ TEST(ChosenRows, RoundsOfOneRowHaveNoDraft) {
   text.acceptLengths = {1, 1, 2, 3};
   EXPECT_EQ(text.draftedShare(), 1);
   text.roundRows = {1, 4, 2, 1};
+  EXPECT_EQ(text.draftedShare(), 0);
+  text.drafts = 2;
   EXPECT_EQ(text.draftedShare(), 0.5);
 }
 
@@ -356,8 +358,51 @@ TEST(ChosenRows, DraftsThatAreRightFillWholeBlocks) {
   EXPECT_EQ(result.ids, continuation(hashTarget, someTokens(5), 200));
   EXPECT_EQ(result.roundRows.size(), result.acceptLengths.size());
   EXPECT_GT(std::count(result.roundRows.begin(), result.roundRows.end(), 16u),
-            8);
+            4);
   EXPECT_LT(pair.seconds, 200 / 3);
+}
+
+TEST(ChosenRows, MeasuringComesBeforeATextAndChangesNone) {
+  FakePair pair({.loop = {.block = 16, .maxContext = 512}}, hashTarget,
+                alwaysRight);
+  pair.programSeconds["draft"] = 0.0005;
+  pair.programSeconds["step"] = 0.001;
+  pair.programSeconds["verify"] = 0.001;
+  auto speculator = Speculator::create(pair.artifact(), pair,
+                                       [&pair] { return pair.seconds; });
+  ASSERT_TRUE(speculator.isOk());
+  ASSERT_TRUE(speculator->measureRounds().isOk());
+  EXPECT_EQ(pair.runs["draft"], 3u);
+  // No longer than it may take.
+  EXPECT_LT(pair.seconds, 0.02);
+  Collector sink;
+  auto result = speculator->generate(
+      someTokens(5), {.maxNewTokens = 100, .chooseRows = true}, sink);
+  ASSERT_TRUE(result.isOk()) << result.status().message();
+  EXPECT_EQ(result->ids, continuation(hashTarget, someTokens(5), 100));
+  // The first round knows what it costs.
+  EXPECT_GT(result->roundRows.front(), 1u);
+
+  FakePair slow({.loop = {.block = 16, .maxContext = 512}}, hashTarget,
+                alwaysRight);
+  auto patient = Speculator::create(slow.artifact(), slow,
+                                    [&slow] { return slow.seconds; });
+  ASSERT_TRUE(patient->measureRounds().isOk());
+  EXPECT_EQ(slow.seconds, 1);
+}
+
+TEST(ChosenRows, BlocksAreVerifiedInParts) {
+  FakePair pair({.loop = {.block = 16, .maxContext = 512}}, hashTarget,
+                rightFor(11));
+  pair.programSeconds["draft"] = 0.5;
+  // Many rows cost much more than few.
+  Generation result = writeChosen(pair, someTokens(5), 200, 3.0);
+  EXPECT_EQ(result.ids, continuation(hashTarget, someTokens(5), 200));
+  auto verified =
+      std::count_if(result.roundRows.begin(), result.roundRows.end(),
+                    [](uint32_t rows) { return rows > 1; });
+  EXPECT_GT(verified, result.drafts);
+  EXPECT_EQ(pair.runs["draft"], result.drafts);
 }
 
 TEST(ChosenRows, DrafterThatIsNeverRightCostsAlmostNothing) {
@@ -380,7 +425,9 @@ TEST(ChosenRows, DrafterThatGetsBetterIsFoundOut) {
   FakePair pair({.loop = {.block = 8, .maxContext = 1024}}, hashTarget, later);
   Generation result = writeChosen(pair, someTokens(11), 900, 0.5);
   EXPECT_EQ(result.ids, continuation(hashTarget, someTokens(11), 900));
-  EXPECT_EQ(result.roundRows.back() == 1 ? 0u : 1u, 1u);
+  EXPECT_EQ(
+      std::count(result.roundRows.end() - 11, result.roundRows.end() - 1, 1u),
+      0);
   EXPECT_GT(std::count(result.roundRows.begin(), result.roundRows.end(), 1u),
             8);
   EXPECT_GT(pair.runs["context"], 1u);

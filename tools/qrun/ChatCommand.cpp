@@ -171,6 +171,8 @@ StatusOr<int> converse(const ChatCommandFlags &flags) {
                           makeOptions(answer, session.artifact));
   options.maxNewTokens = flags.maxNewTokens;
   options.reusePrefix = true;
+  if (options.chooseRows && options.useDrafter)
+    TANDEM_RETURN_IF_ERROR(speculator->measureRounds());
   return Conversation(flags, session, std::move(*speculator),
                       std::move(tokenizer), chat, std::move(options))
       .run();

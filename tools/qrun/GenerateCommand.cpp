@@ -135,6 +135,8 @@ StatusOr<int> generate(const GenerateFlags &flags) {
                           makeOptions(flags.answer, session.artifact));
   options.maxNewTokens = flags.maxNewTokens;
   catchInterrupts();
+  if (options.chooseRows && options.useDrafter)
+    TANDEM_RETURN_IF_ERROR(speculator->measureRounds());
   auto generation = speculator->generate(prompt, options, *sink);
   if (!generation.isOk())
     return inFile(flags.artifact, generation.status());

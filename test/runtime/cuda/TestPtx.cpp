@@ -387,7 +387,8 @@ ArtifactSpec pairSpec(uint32_t block) {
                 {"block", ElementType::i32, {block}},
                 {"decided", ElementType::i32, {block}},
                 {"chunk_features", ElementType::f32, {loop.chunk, 2}},
-                {"features", ElementType::f32, {block, 2}}};
+                {"features", ElementType::f32, {block, 2}},
+                {"step_features", ElementType::f32, {1, 2}}};
   for (const char *name : {"prefill", "step", "draft", "verify", "accept"})
     spec.kernels.push_back({.symbol = name});
   spec.kernels[3].block = block;
