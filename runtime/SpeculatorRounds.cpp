@@ -274,7 +274,7 @@ Status Speculator::measureRounds() {
   const LoopPorts &ports = driver.ports();
   uint32_t block = loop.block();
   std::vector<uint32_t> tokens(block);
-  double begin = now();
+  double begin = seconds();
   auto measure = [&](int32_t program, uint32_t rows) -> StatusOr<double> {
     // Each stands at the start of an empty text.
     for (uint32_t port : {ports.start, ports.contextStart, ports.accepted})
@@ -291,7 +291,7 @@ Status Speculator::measureRounds() {
         driver.readRawTokens(ports.accepted, std::span(&count, 1)));
     return seconds() - first;
   };
-  auto ends = [&] { return now() - begin > enough; };
+  auto ends = [&] { return seconds() - begin > enough; };
   // The first time brings code and weights into the caches; what counts is the
   // best of few.
   for (int turn = 0; turn < turns && !ends(); ++turn) {
