@@ -264,7 +264,7 @@ double Speculator::seconds() const {
 Status Speculator::measureRounds() {
   // More is not worth a later first token. Programs that take so long are
   // measured well enough by the rounds of a text.
-  constexpr double enough = 0.012;
+  constexpr double enough = 0.009;
   constexpr int turns = 3;
   assert(cached.empty() && "would overwrite a text");
   // Where the device runs rounds by itself, nothing is chosen.

@@ -3,11 +3,12 @@
 
     python3 -m venv peers && peers/bin/pip install xllamacpp gguf numpy
     peers/bin/python test/peers/llama_cpp.py [--shape 0.8b|4b] [--threads 1,2] [--prompt 512] [--tokens 64] [--repeat 5]
+                                             [--activations int8,default]
 
 llama.cpp comes from PyPI as xllamacpp, which has it compiled; llama-cpp-python only has sources. Its model is a GGUF file of
 architecture qwen35 with random blocks: Q4_0 for what its own converter and quantizer make Q4_0, Q6_K for the embedding, which
-is the head too, f32 for the rest. Ours is `qcompile --synthetic-weights` of the same shape: 4 bits, groups of 32, a bf16 head.
-Time does not depend on what weights say.
+is the head too, f32 for the rest. Ours is `qcompile --synthetic-weights` of the same shape: 4 bits, groups of 32, and the head
+in bf16, with int8 searched in codes of 8 bits. Time does not depend on what weights say.
 
 Runs take turns; what is printed are medians, and the ratio of ours to theirs (above 1: we are faster).
 """
@@ -217,7 +218,7 @@ def measure_ours(qrun, pair, threads, prompt, tokens):
     result = json.loads(output)
     scenario = result["scenarios"][0]
     return {"prompt": prompt / (scenario["prefill_ms"] / 1e3), "decode": scenario["plain"]["tokens_per_s"],
-            "memory": result["memory_gb_per_s"]}
+            "memory": result["memory_gb_per_s"], "bytes": scenario["plain"]["weight_bytes_per_round"]}
 
 
 def main():
@@ -229,35 +230,44 @@ def main():
     parser.add_argument("--prompt", type=int, default=512)
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("--activations", default="int8")
+    parser.add_argument("--activations", default="int8,default", help="what linear layers multiply, or what qcompile chooses")
     parser.add_argument("--build", default=str(ROOT / "build" / "bin"))
     parser.add_argument("--work", help="folder that keeps the models")
     arguments = parser.parse_args()
 
     folder = pathlib.Path(arguments.work or tempfile.mkdtemp())
     gguf_file = folder / f"{arguments.shape}.gguf"
-    pair = folder / f"{arguments.shape}-{arguments.activations}.tandem"
     write_config(folder / arguments.shape, arguments.shape)
-    subprocess.run([f"{arguments.build}/qcompile", "--target", folder / arguments.shape, "--synthetic-weights", "1",
-                    "--activations", arguments.activations, "--max-context", "8192", "-o", pair], check=True)
+    pairs = {}
+    for activations in arguments.activations.split(","):
+        pairs[activations] = folder / f"{arguments.shape}-{activations}.tandem"
+        flags = [] if activations == "default" else ["--activations", activations]
+        subprocess.run([f"{arguments.build}/qcompile", "--target", folder / arguments.shape, "--synthetic-weights", "1",
+                        *flags, "--max-context", "8192", "-o", pairs[activations]], check=True)
     if not gguf_file.exists():
         write_gguf(gguf_file, arguments.shape)
 
     for threads in map(int, arguments.threads.split(",")):
-        theirs, ours = [], []
+        theirs, ours = [], {activations: [] for activations in pairs}
         for _ in range(arguments.repeat):
             theirs.append(measure_llama(gguf_file, threads, arguments.prompt, arguments.tokens))
-            ours.append(measure_ours(f"{arguments.build}/qrun", pair, threads, arguments.prompt, arguments.tokens))
+            for activations, pair in pairs.items():
+                ours[activations].append(
+                    measure_ours(f"{arguments.build}/qrun", pair, threads, arguments.prompt, arguments.tokens))
 
         def median(runs, key):
             return statistics.median(run[key] for run in runs)
 
         for key, name in (("prompt", f"prompt of {arguments.prompt}"), ("decode", f"{arguments.tokens} tokens")):
-            their, our = median(theirs, key), median(ours, key)
-            print(f"{arguments.shape}, {threads} threads, {name}: llama.cpp {their:.1f} tokens/s, "
-                  f"Tandem {arguments.activations} {our:.1f} tokens/s, {our / their:.2f}x", flush=True)
-        print(f"  memory at {median(ours, 'memory'):.1f} GB/s, files {gguf_file.stat().st_size / 1e6:.0f} MB and "
-              f"{pair.stat().st_size / 1e6:.0f} MB, medians of {arguments.repeat}")
+            their = median(theirs, key)
+            for activations, runs in ours.items():
+                our = median(runs, key)
+                print(f"{arguments.shape}, {threads} threads, {name}: llama.cpp {their:.1f} tokens/s, "
+                      f"Tandem {activations} {our:.1f} tokens/s, {our / their:.2f}x", flush=True)
+        read = median([run for runs in ours.values() for run in runs], "memory")
+        print(f"  memory at {read:.1f} GB/s, a step reads " +
+              ", ".join(f"{median(runs, 'bytes') / 1e6:.0f} MB ({activations})" for activations, runs in ours.items()) +
+              f", their file has {gguf_file.stat().st_size / 1e6:.0f} MB, medians of {arguments.repeat}")
 
 
 if __name__ == "__main__":

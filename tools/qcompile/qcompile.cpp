@@ -86,7 +86,8 @@ int main(int argc, char **argv) {
   app.add_option("--verify-head", options.verifyHead,
                  "How the head of the target is read, in codes of 8 bits with "
                  "the few rows that decide in bf16, or whole; the tokens are "
-                 "the same (default: int8 on a GPU, bf16 on a processor)")
+                 "the same (default: int8 on a GPU and with --activations int8, "
+                 "else bf16)")
       ->check(CLI::IsMember({"bf16", "int8"}));
   app.add_option("--draft-head", options.draftHead,
                  "The same for the drafter; or rounded to 4 bits, which makes "
