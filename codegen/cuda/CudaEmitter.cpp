@@ -712,14 +712,18 @@ Expected<CudaKernel> KernelEmitter::emit(std::string &text) {
   os << "\n";
   if (hasChoices())
     os << "struct " << getStruct() << " {\n" << choices << "};\n" << assertions;
-  os << "extern \"C\" __global__ void __launch_bounds__(" << kernel.block;
+  os << "extern \"C\" __global__ void ";
+  if (clusterBlocks > 1)
+    os << "__cluster_dims__(1, " << clusterBlocks << ", 1) ";
+  os << "__launch_bounds__(" << kernel.block;
   if (residentBlocks > 0)
     os << ", " << residentBlocks;
   os << ")\n" << kernel.symbol << "(";
   for (StringRef parameter : parameters)
     os << parameter << ", ";
-  os << "const i32 *live, i32 rows, u8 *scratch) {\n"
-     << "  tandem::letNextKernelBegin();\n";
+  os << "const i32 *live, i32 rows, u8 *scratch) {\n";
+  if (!letsNextBegin)
+    os << "  tandem::letNextKernelBegin();\n";
   os << early;
   // Linear layers do something before.
   if (!isLayer(kernel.family))

@@ -184,6 +184,10 @@ private:
   /// Blocks that a multiprocessor has room for, where that is to bound the
   /// registers of a thread; 1 gives it as many as there are.
   int64_t residentBlocks = 0;
+  /// Blocks of a cluster, which follow each other in y.
+  int64_t clusterBlocks = 1;
+  /// Whether the kernel says itself when the next one may begin.
+  bool letsNextBegin = false;
   /// What is done before the kernels in front have ended.
   std::string early;
   std::vector<std::string> parameters;
