@@ -430,8 +430,7 @@ void KernelEmitter::emitDelta() {
   kernel.grid.x = {get("heads")};
   if (hasChunks())
     return emitDeltaChunks();
-  kernel.grid.y = {
-      static_cast<int64_t>(divideCeil(get("value_dim"), kernel.block / 8))};
+  kernel.grid.y = {static_cast<int64_t>(divideCeil(get("value_dim"), 32))};
   operands({"const " + type + " *query", key, value, "const f32 *decay",
             "const f32 *beta", "const i32 *accepted"});
   bool isNormed = getOr("normed", 0) != 0;
@@ -450,14 +449,25 @@ void KernelEmitter::emitDelta() {
 }
 
 void KernelEmitter::emitDeltaVerify(bool isNormed) {
-  // Rows of a block; norms of longer runs take a block.
-  constexpr int64_t mostRows = 16, mostDim = 1024;
+  // Norms of longer runs take a block.
+  constexpr int64_t mostDim = 1024;
   if (!plan::canSaveRows(get("pending"), get("key_dim")) || get("commit"))
     refuse("expects few pending rows of short keys, not committed, but got " +
            Twine(get("pending")) + " of " + Twine(get("key_dim")));
   if (isNormed && get("value_dim") > mostDim)
     refuse("expects a value_dim up to 1024, but got " +
            Twine(get("value_dim")));
+  emitVerifyScratch(isNormed);
+  call("deltaVerify",
+       Twine("query, key, value, decay, beta, accepted, ") +
+           (isNormed ? "gate, weight" : "nullptr, nullptr") +
+           ", output, cache, live, rows, scratch",
+       activationType());
+}
+
+/// What kernels of delta_verify.cuh have in common.
+void KernelEmitter::emitVerifyScratch(bool isNormed) {
+  constexpr int64_t mostRows = 16;
   int64_t ticketBytes = getTicketBytes(get("key_heads") + get("heads"));
   numbers({{"ticketBytes", ticketBytes}});
   flag("normed", isNormed);
@@ -466,13 +476,7 @@ void KernelEmitter::emitDeltaVerify(bool isNormed) {
   if (isNormed)
     kernel.scratch += mostRows * get("heads") * get("value_dim") *
                       getByteWidth(activations());
-  early = "  tandem::DeltaVerify<" + getStruct() + ", " + activationType() +
-          ">::prefetch(cache);\n";
-  call("deltaVerify",
-       Twine("query, key, value, decay, beta, accepted, ") +
-           (isNormed ? "gate, weight" : "nullptr, nullptr") +
-           ", output, cache, live, rows, scratch",
-       activationType());
+  waitsItself = true;
 }
 
 /// Whether delta_chunk.cuh has the kernel: rows of a prefill, in bf16, and dims
@@ -695,9 +699,7 @@ Expected<CudaKernel> KernelEmitter::emit(std::string &text) {
   if (!isIdentifier(kernel.symbol))
     refuse("expects a name of letters, digits and underscores");
   emitFamily();
-  // Blocks of gated_delta that are there early leave less for those that work.
-  kernel.startsEarly =
-      target.startsEarly && kernel.family != KernelFamily::gated_delta;
+  kernel.startsEarly = target.startsEarly && order.hasState(kernel.symbol);
   // Limits of a grid.
   constexpr int64_t most = 65535;
   const CudaGridRule &grid = kernel.grid;
@@ -722,11 +724,8 @@ Expected<CudaKernel> KernelEmitter::emit(std::string &text) {
   for (StringRef parameter : parameters)
     os << parameter << ", ";
   os << "const i32 *live, i32 rows, u8 *scratch) {\n";
-  if (!letsNextBegin)
-    os << "  tandem::letNextKernelBegin();\n";
-  os << early;
-  // Linear layers do something before.
-  if (!isLayer(kernel.family))
+  // Some do something before.
+  if (!waitsItself && !isLayer(kernel.family))
     os << "  tandem::waitForEarlierKernels();\n";
   os << calls << "}\n";
   return kernel;
@@ -741,6 +740,7 @@ tandem::codegen::emitCudaKernels(mlir::ModuleOp planModule,
     rows = std::max<int64_t>(rows, launch.getRows());
   });
 
+  LaunchOrder order(planModule);
   std::map<KernelFamily, CudaSource> sources;
   for (auto op : planModule.getOps<plan::KernelOp>()) {
     Expected<KernelSpec> spec = KernelSpec::create(op);
@@ -757,7 +757,7 @@ tandem::codegen::emitCudaKernels(mlir::ModuleOp planModule,
     }
     int64_t rows = std::max<int64_t>(maxRows.lookup(op.getSymName()), 1);
     Expected<CudaKernel> kernel =
-        KernelEmitter(*spec, op.getParameters(), target, rows)
+        KernelEmitter(*spec, op.getParameters(), target, order, rows)
             .emit(source.text);
     if (!kernel)
       return kernel.takeError();

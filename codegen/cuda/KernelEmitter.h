@@ -5,6 +5,7 @@
 
 #include "codegen/cpu/KernelSpec.h"
 #include "codegen/cuda/CudaEmitter.h"
+#include "codegen/cuda/LaunchOrder.h"
 
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/MathExtras.h"
@@ -29,8 +30,10 @@ inline int64_t getTicketBytes(int64_t count) {
 class KernelEmitter {
 public:
   KernelEmitter(const KernelSpec &spec, mlir::DictionaryAttr given,
-                const CudaTarget &target, int64_t maxRows)
-      : spec(spec), given(given), target(target), maxRows(maxRows) {
+                const CudaTarget &target, const LaunchOrder &order,
+                int64_t maxRows)
+      : spec(spec), given(given), target(target), order(order),
+        maxRows(maxRows) {
     kernel.symbol = spec.symbol().str();
     kernel.family = spec.family();
   }
@@ -54,6 +57,7 @@ private:
   void emitShortConv();
   void emitDelta();
   void emitDeltaVerify(bool isNormed);
+  void emitVerifyScratch(bool isNormed);
   bool hasChunks() const;
   void emitDeltaChunks();
   void emitUnmask();
@@ -174,6 +178,7 @@ private:
   /// The parameters as the plan has them.
   mlir::DictionaryAttr given;
   const CudaTarget &target;
+  const LaunchOrder &order;
   int64_t maxRows;
   CudaKernel kernel;
   std::string problem;
@@ -186,10 +191,8 @@ private:
   int64_t residentBlocks = 0;
   /// Blocks of a cluster, which follow each other in y.
   int64_t clusterBlocks = 1;
-  /// Whether the kernel says itself when the next one may begin.
-  bool letsNextBegin = false;
-  /// What is done before the kernels in front have ended.
-  std::string early;
+  /// Whether the kernel waits for those in front where it has to.
+  bool waitsItself = false;
   std::vector<std::string> parameters;
 };
 

@@ -147,10 +147,13 @@ void KernelEmitter::emitFewRows(const Units &units, int64_t tilesPerItem) {
                       : cutColumns(units.count, units.steps, units.bytes,
                                    copiesTiles, getFewRowsShared());
   clusterBlocks = ofCluster ? cut.slices : 1;
-  letsNextBegin = true;
   int64_t ranges = std::clamp<int64_t>(
       getClusterProcessors(target.processors, clusterBlocks) / cut.slices, 1,
       items);
+  // As few blocks as take no longer leave multiprocessors to the layer beside.
+  if (order.hasBeside(kernel.symbol))
+    ranges = static_cast<int64_t>(
+        divideCeil(items, static_cast<int64_t>(divideCeil(items, ranges))));
   int64_t fixedBytes = kBarrierBytes + cut.warps * kSumsBytes;
   if (spec.has("norm") && get("norm"))
     fixedBytes += getNormBytes();
@@ -463,6 +466,7 @@ void KernelEmitter::emitLayer() {
   flag("gated", isGated);
   flag("hasNorm", hasNorm);
   flag("hasResidual", hasResidual);
+  flag("isBeside", target.startsEarly && order.isBeside(kernel.symbol));
   if (hasNorm) {
     real("eps", spec.getFloat("eps"));
     real("offset", spec.getFloat("offset"));

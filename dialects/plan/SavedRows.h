@@ -11,7 +11,7 @@ namespace tandem::plan {
 /// `keyDim` and norms what it says: both the rows that wait and those of the
 /// call fit into the shared memory of a block.
 inline bool canSaveRows(int64_t pending, int64_t keyDim) {
-  return pending <= 16 && keyDim <= 224;
+  return pending <= 16 && keyDim <= 192;
 }
 
 } // namespace tandem::plan

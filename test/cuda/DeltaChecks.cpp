@@ -225,7 +225,7 @@ void addGatedDelta(Suite &suite, const Sizes &sizes) {
   std::string save = suite.kernel(nextName(suite), "delta_save",
                                   "{activations = bf16, " + shape + "}");
   // Longer keys are saved by a launch of their own.
-  bool canSave = sizes.keyDim <= 224;
+  bool canSave = sizes.keyDim <= 192;
   std::string saves = canSave ? ", " + number("saves", 1) : "";
   std::string saving =
       suite.kernel(nextName(suite), "gated_delta", parameters(0, saves));

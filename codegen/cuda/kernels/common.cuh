@@ -157,20 +157,25 @@ __device__ inline f32 loadShared(const f32 *from) {
   return result;
 }
 
-/// Returns when all that earlier kernels of the stream have written is there.
-/// A launch may let this kernel begin before that; where it does not, and
-/// before sm_90, there is nothing to wait for.
-__device__ inline void waitForEarlierKernels() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
 /// Says that the next kernel may begin, if its launch allows that.
 __device__ inline void letNextKernelBegin() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
 #endif
+}
+
+/// Returns when all that earlier kernels of the stream have written is there,
+/// and lets the next one begin unless the caller will: so whoever begins finds
+/// everything that stands in front of the kernel in front of it.
+/// A launch may let this kernel begin before that; where it does not, and
+/// before sm_90, there is nothing to wait for.
+template <bool LetsNextBegin = true>
+__device__ inline void waitForEarlierKernels() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+  if constexpr (LetsNextBegin)
+    letNextKernelBegin();
 }
 
 /// The same for two numbers side by side.
@@ -244,15 +249,19 @@ __device__ inline u32 loadTicket(const u32 *ticket) {
 /// them, is zero before, and zero again afterwards.
 __device__ inline bool isLastBlock(u32 *ticket, u32 blocks) {
   __shared__ bool last;
-  __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) {
-    last = atomicAdd(ticket, 1) == blocks - 1;
+    u32 before;
+    // For all threads of the block, which have met.
+    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;"
+                 : "=r"(before)
+                 : "l"(ticket)
+                 : "memory");
+    last = before == blocks - 1;
     if (last)
       *ticket = 0;
   }
   __syncthreads();
-  __threadfence();
   return last;
 }
 

@@ -7,19 +7,20 @@
 //   the pending rows of the cache become the rows of this call, as delta_save
 //   leaves them
 //
-// each as it is on its own and rounded where it would write to memory.
-//
-// Everything that is read is asked for at once, before anybody knows how many
-// rows count:
+// each as it is on its own and rounded where it would write to memory. Where
+// rows come from is a source: memory here, the convolution in delta_layer.cuh.
 //
 //   registers   the state, 16 numbers a thread
 //   shared      pending rows [keys, values, gates] rows [.., queries]
 //
+// The cache is not what the two kernels in front write, so pending rows are
+// folded before those have ended, where the launch allows that.
+//
 // Blocks share what is pending and overwrite it, so they count: the values of a
 // block are its own, the keys of a key head and the gates of its heads are
 // written by the block that is last to have read them, when it is done with its
-// steps. A norm takes the values of all blocks of a head, so the block that is
-// last to be done with them computes it:
+// steps. A norm takes the values of all blocks of a head,
+// so the block that is last to be done with them computes it:
 //
 //   scratch   u32 [key head][blocks that have read]
 //             u32 [head][blocks that are done]
@@ -27,7 +28,7 @@
 //
 // Floor: the state read once and, when rows were accepted, written once.
 //
-// Grid: heads, blocks of 32 values. Called by gated_delta.
+// Grid: heads, blocks of 32 values. Called by gated_delta and delta_layer.
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,57 +52,13 @@ template <typename C, typename T> struct DeltaVerify {
   /// Runs of a warp.
   static constexpr i32 runs = kDeltaRows / (kDeltaThreads / kWarp);
 
-  /// Asks for what this block needs of the cache to be near: nothing is read,
-  /// so it need not be there yet.
-  __device__ static void prefetch(const u8 *cacheBytes) {
-    constexpr i32 line = 128,
-                  bytes = kDeltaValues * C::keyDim * i32(sizeof(f32));
-    u64 from = (u64(blockIdx.x) * C::valueDim + blockIdx.y * kDeltaValues) *
-               C::keyDim * sizeof(f32);
-    for (i32 at = threadIdx.x * line; at < bytes; at += kDeltaThreads * line)
-      if (from + at < DeltaCache<C, T>::stateBytes)
-        prefetchLine(cacheBytes + from + at);
-  }
-
   /// Counts this block for the pending rows of a key head; says in thread 0 how
   /// many came before.
   __device__ static u32 countReader(u8 *scratch, i32 keyHead) {
     if (threadIdx.x != 0)
       return 0;
-    __threadfence();
+    // What has been read is in shared memory: there is nothing to wait for.
     return atomicAdd(reinterpret_cast<u32 *>(scratch) + keyHead, 1);
-  }
-
-  /// Makes the values of this block pending.
-  __device__ static void saveValues(const Rule &rule, const Held &held, T *to,
-                                    i32 count) {
-#pragma unroll
-    for (i32 i = 0; i < Held::values; ++i) {
-      i32 place = i * kDeltaThreads + threadIdx.x;
-      i32 row = place / kDeltaValues;
-      i32 value = rule.firstValue + place % kDeltaValues;
-      if (row < count && value < C::valueDim)
-        to[(u64(row) * C::heads + rule.head) * C::valueDim + value] =
-            held.value[i];
-    }
-  }
-
-  /// Makes the keys of a key head, and the gates of its heads, pending.
-  __device__ static void saveKeys(const Rule &rule, const Held &held,
-                                  const DeltaCache<C, T> &cache,
-                                  const f32 *decay, const f32 *beta,
-                                  i32 count) {
-    Rule::forPieces(count, [&](i32 i, i32 row, i32 key) {
-      storePack(cache.key +
-                    (u64(row) * C::keyHeads + rule.keyHead) * C::keyDim + key,
-                held.key[i]);
-    });
-    for (i32 place = threadIdx.x; place < count * group;
-         place += kDeltaThreads) {
-      i32 at = place / group * C::heads + rule.keyHead * group + place % group;
-      cache.decay[at] = decay[at];
-      cache.beta[at] = beta[at];
-    }
   }
 
   __device__ static i32 normRow(i32 run) {
@@ -165,12 +122,61 @@ template <typename C, typename T> struct DeltaVerify {
   }
 };
 
-template <typename C, typename T>
-__device__ void deltaVerify(const T *query, const T *key, const T *value,
-                            const f32 *decay, const f32 *beta,
-                            const i32 *accepted, const T *gate,
-                            const f32 *weight, T *output, u8 *cacheBytes,
-                            const i32 *live, i32 rows, u8 *scratch) {
+/// Rows that lie in memory.
+template <typename C, typename T> struct MemoryRows {
+  using Rule = GatedDelta<C, T>;
+
+  DeltaRows<T> rows;
+  typename Rule::Held held;
+
+  /// Reads what is there before the kernels in front have ended.
+  __device__ void prepare(const Rule &, i32) {}
+  /// Reads the first \p count rows.
+  __device__ void read(const Rule &rule, i32 count) {
+    rule.hold(held, rows, 0, count);
+  }
+  __device__ void store(const Rule &rule, typename Rule::Keys &keys,
+                        typename Rule::Queries &queries) const {
+    rule.store(held, keys, queries);
+  }
+
+  /// Makes the values of this block pending.
+  __device__ void saveValues(const Rule &rule, const DeltaCache<C, T> &cache,
+                             i32 count) const {
+#pragma unroll
+    for (i32 i = 0; i < Rule::Held::values; ++i) {
+      i32 place = i * kDeltaThreads + threadIdx.x;
+      i32 row = place / kDeltaValues;
+      i32 value = rule.firstValue + place % kDeltaValues;
+      if (row < count && value < C::valueDim)
+        cache.value[(u64(row) * C::heads + rule.head) * C::valueDim + value] =
+            held.value[i];
+    }
+  }
+
+  /// Makes the keys of a key head, and the gates of its heads, pending.
+  __device__ void saveKeys(const Rule &rule, const DeltaCache<C, T> &cache,
+                           i32 count) const {
+    constexpr i32 group = C::heads / C::keyHeads;
+    Rule::forPieces(count, [&](i32 i, i32 row, i32 key) {
+      storePack(cache.key +
+                    (u64(row) * C::keyHeads + rule.keyHead) * C::keyDim + key,
+                held.key[i]);
+    });
+    for (i32 place = threadIdx.x; place < count * group;
+         place += kDeltaThreads) {
+      i32 at = place / group * C::heads + rule.keyHead * group + place % group;
+      cache.decay[at] = rows.decay[at];
+      cache.beta[at] = rows.beta[at];
+    }
+  }
+};
+
+/// The rule over the rows of \p source, and what stands behind it.
+template <typename C, typename T, typename Source>
+__device__ void verifyRows(Source source, const i32 *accepted, const T *gate,
+                           const f32 *weight, T *output, u8 *cacheBytes,
+                           const i32 *live, i32 rows, u8 *scratch) {
   using Verify = DeltaVerify<C, T>;
   using Rule = GatedDelta<C, T>;
   __shared__ typename Rule::Keys pendingKeys, keys;
@@ -180,31 +186,44 @@ __device__ void deltaVerify(const T *query, const T *key, const T *value,
   Rule rule = {head, head / Verify::group, i32(blockIdx.y) * kDeltaValues};
   DeltaCache<C, T> cache(cacheBytes);
   i32 kept = min(max(*accepted, 0), C::pending);
-  i32 count = min(liveRows(live, rows), C::pending);
 
-  typename Verify::Held pending, held;
+  // The rows of before, and what they leave.
+  typename Verify::Held pending;
   rule.hold(pending, cache.pendingRows(), 0, C::pending);
-  rule.hold(held, {query, key, value, decay, beta}, 0, min(rows, C::pending));
   rule.load(cache.state);
+  source.prepare(rule, kept);
   Rule::clear(pendingKeys.key);
   Rule::clear(keys.key);
   Rule::clear(queries.query);
   if constexpr (C::keyDim != Rule::paddedKeys)
     __syncthreads();
   rule.store(pending, pendingKeys, queries);
-  rule.store(held, keys, queries);
   __syncthreads();
-  u32 readers = Verify::countReader(scratch, rule.keyHead);
-  Verify::saveValues(rule, held, cache.value, count);
-  Rule::multiply(keys, queries, count);
   rule.stepOver(pendingKeys, queries, kept);
   if (kept > 0)
     rule.save(cache.state);
-  __syncthreads();
-  T *answers = output;
+
+  // Those of this call.
+  waitForEarlierKernels();
+  source.read(rule, min(rows, C::pending));
+  i32 count = min(liveRows(live, rows), C::pending);
+  typename Verify::Runs gates;
   if constexpr (C::normed)
-    answers = reinterpret_cast<T *>(scratch + C::ticketBytes);
-  rule.answer(keys, queries, count, 0, answers);
+    Verify::loadRuns(gates, gate, head, count);
+  source.store(rule, keys, queries);
+  __syncthreads();
+  u32 readers = Verify::countReader(scratch, rule.keyHead);
+  source.saveValues(rule, cache, count);
+  Rule::multiply(keys, queries, count);
+  __syncthreads();
+  T *to = output;
+  if constexpr (C::normed)
+    to = reinterpret_cast<T *>(scratch + C::ticketBytes);
+  rule.answer(keys, queries, count, [&](i32 row, i32 value, f32 answer) {
+    if (rule.firstValue + value < C::valueDim)
+      to[Verify::base(row, head) + rule.firstValue + value] =
+          fromFloat<T>(answer);
+  });
 
   if (threadIdx.x == 0) {
     isLastReader = readers == Verify::group * Verify::valueBlocks - 1;
@@ -213,16 +232,26 @@ __device__ void deltaVerify(const T *query, const T *key, const T *value,
   }
   __syncthreads();
   if (isLastReader)
-    Verify::saveKeys(rule, held, cache, decay, beta, count);
+    source.saveKeys(rule, cache, count);
   if constexpr (C::normed) {
-    typename Verify::Runs gates, values;
-    Verify::loadRuns(gates, gate, head, count);
+    typename Verify::Runs values;
     if (!isLastBlock(reinterpret_cast<u32 *>(scratch) + C::keyHeads + head,
                      Verify::valueBlocks))
       return;
-    Verify::loadRuns(values, answers, head, count);
+    Verify::loadRuns(values, to, head, count);
     Verify::normalize(values, gates, weight, output, head, count);
   }
+}
+
+template <typename C, typename T>
+__device__ void deltaVerify(const T *query, const T *key, const T *value,
+                            const f32 *decay, const f32 *beta,
+                            const i32 *accepted, const T *gate,
+                            const f32 *weight, T *output, u8 *cacheBytes,
+                            const i32 *live, i32 rows, u8 *scratch) {
+  MemoryRows<C, T> source = {{query, key, value, decay, beta}};
+  verifyRows<C, T>(source, accepted, gate, weight, output, cacheBytes, live,
+                   rows, scratch);
 }
 
 } // namespace tandem

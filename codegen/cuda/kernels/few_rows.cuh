@@ -348,8 +348,6 @@ __device__ void fewRows(Layer<C> layer, const i32 *live, i32 rows, u8 *scratch,
                   begin, min(end, tiles)}};
   typename Block::Ahead ahead = block.start();
   layer.live = rows;
-  if constexpr (!C::copiesTiles)
-    letNextKernelBegin();
   if (threadIdx.x == (C::copiesTiles ? Block::copier : 0)) {
     block.makeBarriers();
     if constexpr (C::copiesTiles)
@@ -370,7 +368,7 @@ __device__ void fewRows(Layer<C> layer, const i32 *live, i32 rows, u8 *scratch,
     block.fetchNorm();
     if constexpr (!C::copiesTiles)
       block.fetchUnit(ahead, 0);
-    waitForEarlierKernels();
+    waitForInput<C>();
     block.loadTokens();
     if constexpr (C::copiesTiles)
       letNextKernelBegin();
@@ -390,7 +388,7 @@ __device__ void fewRows(Layer<C> layer, const i32 *live, i32 rows, u8 *scratch,
     return;
   }
 
-  waitForEarlierKernels();
+  waitForInput<C>();
   layer.live = liveRows(live, rows);
   if (block.firstToken >= layer.live) {
     if (C::copiesTiles && Block::isCopier())

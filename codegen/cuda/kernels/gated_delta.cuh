@@ -25,11 +25,16 @@
 // this one read the pending rows, remembers them. Folding, verifying and
 // decoding are the same step, so the state's bits are those of plain decoding.
 //
-// A column of S takes eight lanes, each every eighth pack of four keys, in
-// registers from the first row to the last:
+// Two columns of S take sixteen lanes, each every sixteenth pack of four keys of
+// both, in registers from the first row to the last, so that a number of a row
+// is read once for both:
 //
-//   keys      0..3   4..7   8..11  ..  28..31  32..35 ..
-//   lane      0      1      2      ..  7       0      ..
+//   keys      0..3   4..7   8..11  ..  60..63  64..67 ..
+//   lane      0      1      2      ..  15      0      ..
+//
+// Sums of both columns, predicted and answered, are added across lanes at once:
+// a lane gives half of what it has to its partner and goes on with the other
+// half.
 //
 // Rows come 16 at a time through shared memory, the next ones on their way
 // while the rule steps over these.
@@ -106,36 +111,53 @@ template <typename C, typename T> struct DeltaCache {
 };
 
 constexpr i32 kDeltaThreads = 256;
-constexpr i32 kDeltaLanes = 8;
+/// Lanes that share columns of the state, and how many.
+constexpr i32 kDeltaLanes = 16;
+constexpr i32 kDeltaColumns = 2;
 /// Columns of the state in a block, and rows that it holds at a time.
-constexpr i32 kDeltaValues = kDeltaThreads / kDeltaLanes;
+constexpr i32 kDeltaValues = kDeltaThreads / kDeltaLanes * kDeltaColumns;
 constexpr i32 kDeltaRows = 16;
 
 template <typename C, typename T> struct GatedDelta {
   static constexpr i32 packs = ceilDiv(C::keyDim, 4 * kDeltaLanes);
   static constexpr i32 paddedKeys = packs * 4 * kDeltaLanes;
 
+  /// What a row has one of.
+  struct alignas(16) Scalars {
+    f32 decay, beta;
+    /// Key times query.
+    f32 product, unused;
+  };
   /// A few rows, as f32, read 16 bytes at a time; keys beyond key_dim are
   /// zeros.
   struct alignas(16) Keys {
     f32 key[kDeltaRows][paddedKeys];
     f32 value[kDeltaRows][kDeltaValues];
-    f32 decay[kDeltaRows], beta[kDeltaRows];
+    Scalars scalars[kDeltaRows];
   };
   struct alignas(16) Queries {
     f32 query[kDeltaRows][paddedKeys];
-    /// Key times query.
-    f32 product[kDeltaRows];
   };
 
   i32 head, keyHead, firstValue;
-  f32 state[packs][4];
+  f32 state[kDeltaColumns][packs][4];
 
-  __device__ i32 lane() const { return threadIdx.x % kDeltaLanes; }
-  __device__ i32 column() const { return threadIdx.x / kDeltaLanes; }
-  __device__ bool exists() const { return firstValue + column() < C::valueDim; }
+  __device__ static i32 lane() { return threadIdx.x % kDeltaLanes; }
+  /// The first of this thread's columns.
+  __device__ static i32 column() {
+    return threadIdx.x / kDeltaLanes * kDeltaColumns;
+  }
+  /// Which of them is summed in this lane, with queries and without, and
+  /// whether it is the answer.
+  template <bool HasQuery> __device__ static i32 summed() {
+    return lane() / (HasQuery ? 4 : 8) % 2;
+  }
+  __device__ static bool isAnswer() { return lane() >= 8; }
+  __device__ bool exists(i32 which) const {
+    return firstValue + column() + which < C::valueDim;
+  }
   /// First key of pack \p pack of this lane.
-  __device__ i32 firstKey(i32 pack) const {
+  __device__ static i32 firstKey(i32 pack) {
     return (pack * kDeltaLanes + lane()) * 4;
   }
   __device__ static constexpr bool isKey(i32 key) {
@@ -146,58 +168,58 @@ template <typename C, typename T> struct GatedDelta {
   // State
   //===--------------------------------------------------------------------===//
 
-  /// Calls \p move(key, number) for every number of the state in this thread.
+  /// Calls \p move(place in memory, numbers) for every pack of the state in
+  /// this thread that there is.
   template <typename Move> __device__ void forState(Move move) {
-    if (!exists())
-      return;
 #pragma unroll
-    for (i32 pack = 0; pack < packs; ++pack)
+    for (i32 which = 0; which < kDeltaColumns; ++which)
+      if (exists(which)) {
+        u64 base = (u64(head) * C::valueDim + firstValue + column() + which) *
+                   C::keyDim;
 #pragma unroll
-      for (i32 i = 0; i < 4; ++i)
-        if (isKey(firstKey(pack) + i))
-          move(firstKey(pack) + i, state[pack][i]);
-  }
-
-  __device__ u64 stateBase() const {
-    return (u64(head) * C::valueDim + firstValue + column()) * C::keyDim;
+        for (i32 pack = 0; pack < packs; ++pack)
+          move(base + firstKey(pack), state[which][pack], firstKey(pack));
+      }
   }
 
   __device__ void load(const f32 *from) {
 #pragma unroll
-    for (i32 pack = 0; pack < packs; ++pack)
+    for (i32 which = 0; which < kDeltaColumns; ++which)
 #pragma unroll
-      for (i32 i = 0; i < 4; ++i)
-        state[pack][i] = 0;
-    if constexpr (C::keyDim % 4 == 0) {
-      if (exists())
+      for (i32 pack = 0; pack < packs; ++pack)
 #pragma unroll
-        for (i32 pack = 0; pack < packs; ++pack)
-          if (isKey(firstKey(pack))) {
-            auto four = loadPack<4>(from + stateBase() + firstKey(pack));
+        for (i32 i = 0; i < 4; ++i)
+          state[which][pack][i] = 0;
+    forState([&](u64 place, f32(&numbers)[4], i32 key) {
+      if constexpr (C::keyDim % 4 == 0) {
+        if (!isKey(key))
+          return;
+        auto four = loadPack<4>(from + place);
 #pragma unroll
-            for (i32 i = 0; i < 4; ++i)
-              state[pack][i] = four.at[i];
-          }
-    } else {
-      forState([&](i32 key, f32 &number) { number = from[stateBase() + key]; });
-    }
+        for (i32 i = 0; i < 4; ++i)
+          numbers[i] = four.at[i];
+      } else {
+#pragma unroll
+        for (i32 i = 0; i < 4; ++i)
+          if (isKey(key + i))
+            numbers[i] = from[place + i];
+      }
+    });
   }
 
   __device__ void save(f32 *to) {
-    if constexpr (C::keyDim % 4 == 0) {
-      if (exists())
+    forState([&](u64 place, f32(&numbers)[4], i32 key) {
+      if constexpr (C::keyDim % 4 == 0) {
+        Pack<f32, 4> four = {{numbers[0], numbers[1], numbers[2], numbers[3]}};
+        if (isKey(key))
+          storePack(to + place, four);
+      } else {
 #pragma unroll
-        for (i32 pack = 0; pack < packs; ++pack)
-          if (isKey(firstKey(pack))) {
-            Pack<f32, 4> four;
-#pragma unroll
-            for (i32 i = 0; i < 4; ++i)
-              four.at[i] = state[pack][i];
-            storePack(to + stateBase() + firstKey(pack), four);
-          }
-    } else {
-      forState([&](i32 key, f32 &number) { to[stateBase() + key] = number; });
-    }
+        for (i32 i = 0; i < 4; ++i)
+          if (isKey(key + i))
+            to[place + i] = numbers[i];
+      }
+    });
   }
 
   //===--------------------------------------------------------------------===//
@@ -278,13 +300,13 @@ template <typename C, typename T> struct GatedDelta {
             firstValue + value < C::valueDim ? toFloat(held.value[i]) : 0.0f;
     }
     if (i32(threadIdx.x) < held.count) {
-      keys.decay[threadIdx.x] = expf(held.decay);
-      keys.beta[threadIdx.x] = held.beta;
+      keys.scalars[threadIdx.x].decay = expf(held.decay);
+      keys.scalars[threadIdx.x].beta = held.beta;
     }
   }
 
   /// Multiplies keys and queries of \p count rows.
-  __device__ static void multiply(const Keys &keys, Queries &queries,
+  __device__ static void multiply(Keys &keys, const Queries &queries,
                                   i32 count) {
     for (i32 row = threadIdx.x / kWarp; row < count;
          row += kDeltaThreads / kWarp) {
@@ -294,7 +316,7 @@ template <typename C, typename T> struct GatedDelta {
         sum = fma(keys.key[row][key], queries.query[row][key], sum);
       sum = sumLanes(sum);
       if (threadIdx.x % kWarp == 0)
-        queries.product[row] = sum;
+        keys.scalars[row].product = sum;
     }
   }
 
@@ -313,51 +335,92 @@ template <typename C, typename T> struct GatedDelta {
   /// What this thread needs of a row.
   struct Row {
     Pack<f32, 4> keys[packs], query[packs];
-    f32 decay, beta, value, product;
+    Scalars scalars;
+    f32 value;
   };
 
-  template <bool HasQuery>
-  __device__ void fetch(Row &to, const Keys &rows, const Queries &queries,
-                        i32 row) const {
-#pragma unroll
-    for (i32 pack = 0; pack < packs; ++pack) {
-      to.keys[pack] = loadPack<4>(rows.key[row] + firstKey(pack));
-      if constexpr (HasQuery)
-        to.query[pack] = loadPack<4>(queries.query[row] + firstKey(pack));
-    }
-    to.decay = rows.decay[row];
-    to.beta = rows.beta[row];
-    to.value = rows.value[row][column()];
-    if constexpr (HasQuery)
-      to.product = queries.product[row];
+  __device__ static Pack<f32, 4> loadNow(const f32 *from) {
+    Pack<f32, 4> four;
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(four.at[0]), "=f"(four.at[1]), "=f"(four.at[2]),
+                   "=f"(four.at[3])
+                 : "r"(static_cast<u32>(__cvta_generic_to_shared(from))));
+    return four;
   }
 
-  /// One step. With a query, says what it is answered.
-  template <bool HasQuery> __device__ f32 step(const Row &row) {
-    f32 predicted[4] = {}, answer[4] = {};
+  template <bool HasQuery>
+  __device__ static void fetch(Row &to, const Keys &rows,
+                               const Queries &queries, i32 row) {
+    // Volatile, or they would be read when they are needed.
 #pragma unroll
-    for (i32 pack = 0; pack < packs; ++pack)
-#pragma unroll
-      for (i32 i = 0; i < 4; ++i) {
-        predicted[i] = fma(row.keys[pack].at[i], state[pack][i], predicted[i]);
-        if constexpr (HasQuery)
-          answer[i] = fma(row.query[pack].at[i], state[pack][i], answer[i]);
-      }
-    f32 before =
-        row.decay * sumLanes<kDeltaLanes>((predicted[0] + predicted[1]) +
-                                          (predicted[2] + predicted[3]));
-    f32 delta = row.beta * (row.value - before);
+    for (i32 pack = 0; pack < packs; ++pack) {
+      to.keys[pack] = loadNow(rows.key[row] + firstKey(pack));
+      if constexpr (HasQuery)
+        to.query[pack] = loadNow(queries.query[row] + firstKey(pack));
+    }
+    auto scalars = loadNow(&rows.scalars[row].decay);
+    to.scalars = {scalars.at[0], scalars.at[1], scalars.at[2], 0};
+    to.value = rows.value[row][column() + summed<HasQuery>()];
+  }
+
+  /// This thread's part of a product with column \p which.
+  __device__ f32 multiplyColumn(i32 which,
+                                const Pack<f32, 4> (&row)[packs]) const {
+    f32 sums[4];
 #pragma unroll
     for (i32 pack = 0; pack < packs; ++pack)
 #pragma unroll
       for (i32 i = 0; i < 4; ++i)
-        state[pack][i] =
-            fma(row.keys[pack].at[i], delta, row.decay * state[pack][i]);
+        sums[i] = pack == 0
+                      ? row[0].at[i] * state[which][0][i]
+                      : fma(row[pack].at[i], state[which][pack][i], sums[i]);
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  }
+
+  /// Adds \p low in lanes without bit \p Distance, \p high in those with it:
+  /// what this lane and its partner have of it.
+  template <i32 Distance> __device__ static f32 halve(f32 low, f32 high) {
+    bool takesHigh = threadIdx.x & Distance;
+    f32 given = takesHigh ? low : high, kept = takesHigh ? high : low;
+    return kept + __shfl_xor_sync(~0u, given, Distance);
+  }
+  /// The delta that lane \p lane of sixteen has.
+  __device__ static f32 deltaOf(f32 delta, i32 lane) {
+    return __shfl_sync(~0u, delta, lane, kDeltaLanes);
+  }
+
+  /// One step. With a query, says what it is answered, in the lanes of the
+  /// answers for the column that is summed there.
+  template <bool HasQuery> __device__ f32 step(const Row &row) {
+    static_assert(kDeltaColumns == 2 && kDeltaLanes == 16);
+    f32 predicted[2] = {multiplyColumn(0, row.keys),
+                        multiplyColumn(1, row.keys)};
+    f32 sum;
+    // Lane i and lane i ^ 8, then i ^ 4 and so on, whatever is summed.
+    if constexpr (HasQuery)
+      sum = halve<4>(halve<8>(predicted[0], multiplyColumn(0, row.query)),
+                     halve<8>(predicted[1], multiplyColumn(1, row.query)));
+    else
+      sum = sumDistance<4>(halve<8>(predicted[0], predicted[1]));
+    sum = row.scalars.decay * sumDistance<1>(sumDistance<2>(sum));
+    f32 delta = row.scalars.beta * (row.value - sum);
+    f32 deltas[2] = {deltaOf(delta, 0), deltaOf(delta, HasQuery ? 4 : 8)};
+#pragma unroll
+    for (i32 which = 0; which < kDeltaColumns; ++which)
+#pragma unroll
+      for (i32 pack = 0; pack < packs; ++pack)
+#pragma unroll
+        for (i32 i = 0; i < 4; ++i)
+          state[which][pack][i] =
+              fma(row.keys[pack].at[i], deltas[which],
+                  row.scalars.decay * state[which][pack][i]);
     if constexpr (!HasQuery)
       return 0;
-    f32 kept = row.decay * sumLanes<kDeltaLanes>((answer[0] + answer[1]) +
-                                                 (answer[2] + answer[3]));
-    return fma(row.product, delta, kept);
+    return fma(row.scalars.product, summed<HasQuery>() ? deltas[1] : deltas[0],
+               sum);
+  }
+  template <i32 Distance> __device__ static f32 sumDistance(f32 x) {
+    return x + __shfl_xor_sync(~0u, x, Distance);
   }
 
   /// Calls \p take(row, answer) behind each of the first \p count steps; a row
@@ -366,7 +429,7 @@ template <typename C, typename T> struct GatedDelta {
   __device__ void forRows(const Keys &rows, const Queries &queries, i32 count,
                           Take take) {
     // Long keys leave no room for two rows, and short ones need none.
-    if constexpr (packs < 2 || packs > 4) {
+    if constexpr (packs > 2) {
       for (i32 row = 0; row < count; ++row) {
         Row here;
         fetch<HasQuery>(here, rows, queries, row);
@@ -394,14 +457,14 @@ template <typename C, typename T> struct GatedDelta {
     forRows<false>(rows, queries, count, [](i32, f32) {});
   }
 
-  /// The same with queries; row 0 is row \p first of \p output, which gets
-  /// what they are answered.
+  /// The same with queries; calls \p write(row, value of this block, answer)
+  /// for what they are answered.
+  template <typename Write>
   __device__ void answer(const Keys &rows, const Queries &queries, i32 count,
-                         i32 first, T *output) {
+                         Write write) {
     forRows<true>(rows, queries, count, [&](i32 row, f32 answer) {
-      if (lane() == 0 && exists())
-        output[(u64(first + row) * C::heads + head) * C::valueDim + firstValue +
-               column()] = fromFloat<T>(answer);
+      if (isAnswer() && lane() % 4 == 0)
+        write(row, column() + summed<true>(), answer);
     });
   }
 };
@@ -449,8 +512,12 @@ __device__ void gatedDelta(const T *query, const T *key, const T *value,
     } else {
       rule.multiply(keys, queries, some);
       __syncthreads();
-      rule.answer(keys, queries, some, (chunk - pendingChunks) * kDeltaRows,
-                  output);
+      i32 first = (chunk - pendingChunks) * kDeltaRows;
+      rule.answer(keys, queries, some, [&](i32 row, i32 value, f32 answer) {
+        if (rule.firstValue + value < C::valueDim)
+          output[(u64(first + row) * C::heads + head) * C::valueDim +
+                 rule.firstValue + value] = fromFloat<T>(answer);
+      });
     }
     if (!C::commit && chunk + 1 == pendingChunks)
       rule.save(cache.state);

@@ -39,6 +39,17 @@ template <typename C> struct Layer {
   i32 live;
 };
 
+/// Returns when the input is there. What a layer that is beside another reads
+/// is there when it begins: it has to wait for the other one at its end, so
+/// that whoever waits for this one has both. Layers whose tiles are copied let
+/// the next kernel begin themselves, once they have asked for their tokens.
+template <typename C> __device__ void waitForInput() {
+  if constexpr (C::isBeside)
+    letNextKernelBegin();
+  else
+    waitForEarlierKernels<!C::copiesTiles>();
+}
+
 /// A tile of 16 outputs.
 struct Tile {
   i32 part;

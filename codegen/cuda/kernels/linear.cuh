@@ -155,6 +155,8 @@ __device__ void linear(const Layer<C> &layer, const i32 *live, i32 rows,
   } else {
     LayerSink<C> sink;
     fewRows<C, DenseUnits<C>>(layer, live, rows, scratch, sink);
+    if constexpr (C::isBeside)
+      waitForEarlierKernels();
   }
 }
 

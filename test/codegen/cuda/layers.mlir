@@ -149,9 +149,6 @@
 // CHECK: static constexpr bool normed = false;
 // CHECK: extern "C" __global__ void __launch_bounds__({{[0-9]+}})
 // CHECK-NEXT: gated_delta_c0_h4_k32_k2_p16_{{.*}}v32_bf16(const bf16 *query, const bf16 *key, const bf16 *value, const f32 *decay, const f32 *beta, const i32 *accepted, bf16 *output, u8 *cache, const i32 *live, i32 rows, u8 *scratch) {
-// CHECK: tandem::letNextKernelBegin();
-// CHECK-NEXT: tandem::DeltaVerify<gated_delta_{{.*}}_choices, bf16>::prefetch(cache);
-// CHECK-NEXT: tandem::waitForEarlierKernels();
 // CHECK-NEXT: tandem::deltaVerify<gated_delta_{{.*}}_choices, bf16>(query, key, value, decay, beta, accepted, nullptr, nullptr, output, cache, live, rows, scratch);
 // CHECK-NOT: // delta_save
 

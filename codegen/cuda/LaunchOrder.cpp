@@ -1,0 +1,120 @@
+//===- LaunchOrder.cpp - What stands in front of a kernel -----------------===//
+
+#include "codegen/cuda/LaunchOrder.h"
+
+#include "mlir/IR/BuiltinTypes.h"
+
+using namespace llvm;
+using namespace tandem;
+using namespace tandem::codegen;
+using plan::KernelFamily;
+
+/// Outputs up to which a layer takes few multiprocessors, and the tokens of a
+/// launch of the layers that leave it some.
+static constexpr int64_t kMostOutputs = 128, kFewRows = 16;
+
+/// Whether two memories share a byte.
+static bool overlap(mlir::Value a, mlir::Value b) {
+  if (a == b)
+    return true;
+  auto left = a.getDefiningOp<plan::BufferOp>(),
+       right = b.getDefiningOp<plan::BufferOp>();
+  if (!left || !right)
+    return false;
+  // Before offsets are assigned nothing is known.
+  if (!left.getOffset() || !right.getOffset())
+    return true;
+  auto end = [](plan::BufferOp buffer) {
+    auto type = cast<mlir::MemRefType>(buffer.getResult().getType());
+    return *buffer.getOffset() + static_cast<uint64_t>(type.getNumElements()) *
+                                     (type.getElementTypeBitWidth() / 8);
+  };
+  return *left.getOffset() < end(right) && *right.getOffset() < end(left);
+}
+
+static bool overlap(mlir::ValueRange some, mlir::ValueRange others) {
+  return any_of(some, [&](mlir::Value a) {
+    return any_of(others, [&](mlir::Value b) { return overlap(a, b); });
+  });
+}
+
+static int64_t getNumber(plan::KernelOp kernel, StringRef name) {
+  auto number = kernel.getParameters().getAs<mlir::IntegerAttr>(name);
+  return number ? number.getInt() : 0;
+}
+
+/// Whether \p kernel is a layer of few_rows.cuh.
+static bool isFewRows(plan::KernelOp kernel) {
+  KernelFamily family = kernel.getFamily();
+  return (family == KernelFamily::linear ||
+          family == KernelFamily::fused_linear ||
+          family == KernelFamily::quant_linear ||
+          family == KernelFamily::fused_quant_linear) &&
+         getNumber(kernel, "row_tile") <= kFewRows;
+}
+
+static int64_t getOutputs(plan::KernelOp kernel) {
+  auto widths =
+      kernel.getParameters().getAs<mlir::DenseI64ArrayAttr>("widths");
+  return widths ? sum_of(widths.asArrayRef(), int64_t(0))
+                : getNumber(kernel, "outputs");
+}
+
+/// Whether \p kernel is small enough to run beside another.
+static bool canBeBeside(plan::KernelOp kernel) {
+  return isFewRows(kernel) &&
+         (kernel.getFamily() == KernelFamily::linear ||
+          kernel.getFamily() == KernelFamily::fused_linear) &&
+         getOutputs(kernel) <= kMostOutputs;
+}
+
+/// Whether \p other writes what \p launch, a gated_delta, knows of earlier rows:
+/// how many count, and its cache.
+static bool changesState(plan::LaunchOp launch, plan::LaunchOp other) {
+  constexpr size_t accepted = 5;
+  // Kernels may be compiled for nobody's operands.
+  if (launch.getInputs().size() <= accepted)
+    return false;
+  return overlap(other.getOutputs(), launch.getInputs()[accepted]) ||
+         overlap(other.getOutputs(), launch.getOutputs().drop_front());
+}
+
+LaunchOrder::LaunchOrder(mlir::ModuleOp planModule) {
+  StringMap<plan::KernelOp> kernels;
+  for (auto kernel : planModule.getOps<plan::KernelOp>())
+    kernels[kernel.getSymName()] = kernel;
+  // A kernel has its place in all programs or nowhere.
+  StringSet<> notBeside;
+  for (auto program : planModule.getOps<plan::ProgramOp>()) {
+    plan::LaunchOp first, second;
+    for (auto launch : program.getBody().getOps<plan::LaunchOp>()) {
+      plan::KernelOp kernel = kernels.lookup(launch.getKernel());
+      plan::KernelOp before =
+          second ? kernels.lookup(second.getKernel()) : plan::KernelOp();
+      if (kernel && canBeBeside(kernel)) {
+        bool isApart =
+            before && isFewRows(before) && !canBeBeside(before) &&
+            !launch.getInputs().empty() && !second.getInputs().empty() &&
+            !overlap(launch->getOperands(), second.getOutputs()) &&
+            !overlap(launch.getOutputs(), second->getOperands());
+        (isApart ? besides : notBeside).insert(launch.getKernel());
+      }
+      if (kernel && kernel.getFamily() == KernelFamily::gated_delta)
+        for (plan::LaunchOp other : {first, second})
+          if (other && changesState(launch, other))
+            changing.insert(launch.getKernel());
+      first = second;
+      second = launch;
+    }
+  }
+  for (const auto &kernel : notBeside)
+    besides.erase(kernel.getKey());
+  for (auto program : planModule.getOps<plan::ProgramOp>()) {
+    plan::LaunchOp before;
+    for (auto launch : program.getBody().getOps<plan::LaunchOp>()) {
+      if (before && isBeside(launch.getKernel()))
+        partners.insert(before.getKernel());
+      before = launch;
+    }
+  }
+}

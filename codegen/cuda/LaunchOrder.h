@@ -1,0 +1,46 @@
+//===- LaunchOrder.h - What stands in front of a kernel ---------*- C++ -*-===//
+//
+// A kernel may begin before those in front of it have ended, and waits for them
+// where it has to (common.cuh). What it may do before follows from the launches
+// in front of it, in every program that launches it: a kernel begins when that
+// in front of it has everything it waits for, or, if that one is beside, when
+// the one in front of both has.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_CODEGEN_CUDA_LAUNCHORDER_H
+#define TANDEM_CODEGEN_CUDA_LAUNCHORDER_H
+
+#include "dialects/plan/PlanOps.h"
+
+#include "llvm/ADT/StringSet.h"
+
+namespace tandem::codegen {
+
+class LaunchOrder {
+public:
+  explicit LaunchOrder(mlir::ModuleOp planModule);
+
+  /// Whether the kernel is a small layer that has nothing to do with the layer
+  /// in front of it, so that both may run at once: it waits for that one only
+  /// when it is done itself.
+  bool isBeside(llvm::StringRef kernel) const {
+    return besides.contains(kernel);
+  }
+  /// Whether such a kernel stands behind it.
+  bool hasBeside(llvm::StringRef kernel) const {
+    return partners.contains(kernel);
+  }
+  /// Whether the cache of the kernel and how many rows were accepted are there
+  /// when it begins.
+  bool hasState(llvm::StringRef kernel) const {
+    return !changing.contains(kernel);
+  }
+
+private:
+  llvm::StringSet<> besides, partners, changing;
+};
+
+} // namespace tandem::codegen
+
+#endif // TANDEM_CODEGEN_CUDA_LAUNCHORDER_H

@@ -1,0 +1,140 @@
+//===- LaunchOrderTest.cpp - What stands in front of a kernel -------------===//
+
+#include "codegen/cuda/LaunchOrder.h"
+#include "dialects/plan/PlanDialect.h"
+
+#include "mlir/Parser/Parser.h"
+#include "gtest/gtest.h"
+
+#include <string>
+
+using namespace tandem;
+using namespace tandem::codegen;
+
+namespace {
+
+/// Kernels, and a program that begins with buffers for them: h is what both
+/// layers read, y is the result of the large one and g that of the small one.
+constexpr const char *kKernels = R"(
+  plan.kernel @large fused_quant_linear {activations = bf16, bits = 4 : i64,
+      columns = 64 : i64, eps = 0.0 : f32, gated = 0 : i64, group = 32 : i64,
+      norm = 0 : i64, offset = 0.0 : f32, residual = 0 : i64, row_tile = 16 : i64,
+      scale = bf16, widths = array<i64: 4096>}
+  plan.kernel @wide fused_quant_linear {activations = bf16, bits = 4 : i64,
+      columns = 64 : i64, eps = 0.0 : f32, gated = 0 : i64, group = 32 : i64,
+      norm = 0 : i64, offset = 0.0 : f32, residual = 0 : i64, row_tile = 128 : i64,
+      scale = bf16, widths = array<i64: 4096>}
+  plan.kernel @small fused_linear {activations = bf16, columns = 64 : i64,
+      element = bf16, eps = 0.0 : f32, gated = 0 : i64, norm = 0 : i64,
+      offset = 0.0 : f32, residual = 0 : i64, row_tile = 16 : i64,
+      widths = array<i64: 8, 8>}
+  plan.kernel @copy copy {bytes = 2048 : i64}
+  plan.kernel @delta gated_delta {activations = bf16, commit = 0 : i64,
+      heads = 1 : i64, key_dim = 16 : i64, key_heads = 1 : i64,
+      pending = 16 : i64, saves = 1 : i64, scale_by = 1.0 : f32,
+      value_dim = 16 : i64}
+  %c = plan.state "c" kind "delta" at 0 : memref<2304xi8>
+  %n = plan.port "n" at 0 : memref<1xi32>
+  %w = plan.port "w" at 64 : memref<64xi8>
+)";
+constexpr const char *kBuffers = R"(
+    %h = plan.buffer at 0 : memref<16x64xbf16>
+    %y = plan.buffer at 2048 : memref<16x4096xbf16>
+    %g = plan.buffer at 133120 : memref<16x16xf32>
+)";
+
+class LaunchOrderTest : public testing::Test {
+protected:
+  LaunchOrderTest() { context.loadDialect<plan::PlanDialect>(); }
+
+  /// The order of the launches in each of \p programs.
+  LaunchOrder read(std::initializer_list<std::string> programs) {
+    std::string text = kKernels;
+    int count = 0;
+    for (const std::string &launches : programs)
+      text += "plan.program @p" + std::to_string(count++) + "() -> () {" +
+              kBuffers + launches + "}\n";
+    mlir::ParserConfig config(&context, /*verifyAfterParse=*/false);
+    module = mlir::parseSourceString<mlir::ModuleOp>(text, config);
+    EXPECT_TRUE(module);
+    return LaunchOrder(*module);
+  }
+
+  static std::string copyTo(const std::string &memory,
+                            const std::string &type) {
+    return "plan.launch @copy ins(%h : memref<16x64xbf16>) outs(" + memory +
+           " : " + type + ") rows 16 items 1\n";
+  }
+
+  const std::string large =
+      "plan.launch @large ins(%h, %w : memref<16x64xbf16>, memref<64xi8>) "
+      "outs(%y : memref<16x4096xbf16>) rows 16 items 256\n";
+  const std::string wide =
+      "plan.launch @wide ins(%h, %w : memref<16x64xbf16>, memref<64xi8>) "
+      "outs(%y : memref<16x4096xbf16>) rows 16 items 256\n";
+  const std::string small =
+      "plan.launch @small ins(%h, %w : memref<16x64xbf16>, memref<64xi8>) "
+      "outs(%g : memref<16x16xf32>) rows 16 items 1\n";
+  const std::string delta =
+      "plan.launch @delta ins(%h, %h, %h, %g, %g, %n : memref<16x64xbf16>, "
+      "memref<16x64xbf16>, memref<16x64xbf16>, memref<16x16xf32>, "
+      "memref<16x16xf32>, memref<1xi32>) outs(%y, %c : "
+      "memref<16x4096xbf16>, memref<2304xi8>) rows 16 items 1\n";
+
+private:
+  mlir::MLIRContext context;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+};
+
+TEST_F(LaunchOrderTest, SmallLayersStandBesideLargeOnes) {
+  LaunchOrder order = read({large + small + delta});
+  EXPECT_TRUE(order.isBeside("small"));
+  EXPECT_TRUE(order.hasBeside("large"));
+  EXPECT_FALSE(order.isBeside("large"));
+  EXPECT_FALSE(order.hasBeside("small"));
+  EXPECT_FALSE(order.isBeside("delta"));
+}
+
+TEST_F(LaunchOrderTest, WhatReadsALayerWaitsForIt) {
+  LaunchOrder order =
+      read({large + "plan.launch @small ins(%y, %w : memref<16x4096xbf16>, "
+                    "memref<64xi8>) outs(%g : memref<16x16xf32>) rows 16 "
+                    "items 1\n"});
+  EXPECT_FALSE(order.isBeside("small"));
+  EXPECT_FALSE(order.hasBeside("large"));
+}
+
+TEST_F(LaunchOrderTest, WhatWritesOverTheInputOfALayerWaitsForIt) {
+  // The buffer of the result lies where the large layer reads.
+  LaunchOrder order =
+      read({large + "%o = plan.buffer at 1024 : memref<16x16xf32>\n"
+                    "%i = plan.buffer at 200000 : memref<16x64xbf16>\n"
+                    "plan.launch @small ins(%i, %w : memref<16x64xbf16>, "
+                    "memref<64xi8>) outs(%o : memref<16x16xf32>) rows 16 "
+                    "items 1\n"});
+  EXPECT_FALSE(order.isBeside("small"));
+}
+
+TEST_F(LaunchOrderTest, OnePlaceIsThatOfAllPrograms) {
+  EXPECT_TRUE(read({large + small, large + small}).isBeside("small"));
+  // First in a program, behind what is no layer, and behind many rows.
+  EXPECT_FALSE(read({large + small, small}).isBeside("small"));
+  EXPECT_FALSE(read({large + small, copyTo("%y", "memref<16x4096xbf16>") +
+                                        small})
+                   .isBeside("small"));
+  EXPECT_FALSE(read({large + small, wide + small}).isBeside("small"));
+  EXPECT_FALSE(read({large + small, small}).hasBeside("large"));
+}
+
+TEST_F(LaunchOrderTest, StateIsThereUnlessOneOfTwoLaunchesWritesIt) {
+  EXPECT_TRUE(read({large + small + delta}).hasState("delta"));
+  std::string accepts = copyTo("%n", "memref<1xi32>");
+  EXPECT_FALSE(read({accepts + delta}).hasState("delta"));
+  EXPECT_FALSE(read({accepts + small + delta}).hasState("delta"));
+  EXPECT_TRUE(read({accepts + large + small + delta}).hasState("delta"));
+  EXPECT_FALSE(read({delta + delta}).hasState("delta"));
+  EXPECT_FALSE(read({copyTo("%c", "memref<2304xi8>") + delta, large + delta})
+                   .hasState("delta"));
+}
+
+} // namespace
