@@ -104,6 +104,7 @@ private:
   }
   void addAttention();
   void addDelta();
+  void addConvolution();
   /// Inputs of the delta rule of `count` rows, as they wait in the cache.
   double getPendingBytes(int64_t count) {
     double columns = number("key_heads") * number("key_dim") +
@@ -188,6 +189,13 @@ void LaunchCost::addDelta() {
   cost.deltaOperations += numbers * (7.0 * rows + 5.0 * folded);
 }
 
+void LaunchCost::addConvolution() {
+  // The rows before are read and these are kept.
+  cost.states +=
+      getActivationBytes() * number("channels") * (number("taps") - 1 + rows);
+  cost.operations += 2.0 * rows * number("channels") * number("taps");
+}
+
 void LaunchCost::addFamily() {
   switch (kernel.getFamily()) {
   case KernelFamily::linear:
@@ -217,16 +225,14 @@ void LaunchCost::addFamily() {
   }
   case KernelFamily::short_conv:
   case KernelFamily::delta_inputs:
-    // The rows before are read and these are kept.
-    cost.states +=
-        getActivationBytes() * number("channels") * (number("taps") - 1 + rows);
-    cost.operations += 2.0 * rows * number("channels") * number("taps");
-    return;
+    return addConvolution();
   case KernelFamily::gated_delta:
     if (kernel.getParameters().contains("saves"))
       cost.states += getPendingBytes(rows);
     if (kernel.getParameters().contains("normed"))
       cost.operations += 4.0 * rows * number("heads") * number("value_dim");
+    if (kernel.getParameters().contains("taps"))
+      addConvolution();
     return addDelta();
   case KernelFamily::delta_save:
     cost.states += getPendingBytes(rows);

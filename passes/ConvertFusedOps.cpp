@@ -109,6 +109,9 @@ static LogicalResult convertFusedLinear(FunctionConverter &c,
 
 static LogicalResult convertDeltaInputs(FunctionConverter &c,
                                         lm::DeltaInputsOp op) {
+  // The launch of the rule does it.
+  if (findRuleThatMakesRows(c, op))
+    return success();
   lm::ConvCacheType type = op.getCache().getType();
   int64_t heads = columnsOf(op.getDecay());
   auto vector = plan::VectorAttr::get(op.getContext(), heads);

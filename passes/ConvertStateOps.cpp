@@ -115,6 +115,63 @@ static LogicalResult convertDeltaGate(FunctionConverter &c,
   return success();
 }
 
+lm::GatedDeltaOp tandem::findRuleThatMakesRows(const FunctionConverter &c,
+                                               lm::DeltaInputsOp inputs) {
+  Value made[] = {inputs.getQuery(), inputs.getKey(), inputs.getValue(),
+                  inputs.getDecay(), inputs.getBeta()};
+  if (!c.plan.forGpu || inputs.getCommit() ||
+      !llvm::all_of(made, [](Value value) { return value.hasOneUse(); }))
+    return {};
+  auto rule = dyn_cast<lm::GatedDeltaOp>(*inputs.getQuery().user_begin());
+  if (!rule || !rule.getGate() ||
+      !llvm::equal(made, rule->getOperands().take_front(std::size(made))) ||
+      rule.getAccepted() != inputs.getAccepted() ||
+      rule.getCount() != inputs.getCount())
+    return {};
+  lm::DeltaCacheType cache = rule.getCache().getType();
+  lm::ConvCacheType conv = inputs.getCache().getType();
+  if (cache.getKeyDim() != static_cast<int64_t>(inputs.getKeyDim()) ||
+      cache.getPending() != conv.getPending() ||
+      !plan::canMakeRows(cache.getPending(), cache.getHeads(),
+                         cache.getKeyHeads(), cache.getKeyDim(),
+                         cache.getValueDim(), conv.getTaps()))
+    return {};
+  // What the convolution leaves is there when the rule is.
+  for (Operation *user : inputs.getResult().getUsers())
+    if (user->getBlock() != rule->getBlock() || user->isBeforeInBlock(rule))
+      return {};
+  return rule;
+}
+
+/// Makes \p launch, of a rule that reads what \p op makes, do what \p op does.
+static LogicalResult addInputs(FunctionConverter &c, lm::DeltaInputsOp op,
+                               Launch &launch) {
+  MLIRContext *context = op.getContext();
+  lm::ConvCacheType type = op.getCache().getType();
+  auto vector = plan::VectorAttr::get(context, columnsOf(op.getDecay()));
+  FailureOr<Value> taps = c.weight(
+      op, op.getWeight(),
+      plan::TapsAttr::get(context, type.getTaps(), type.getChannels()));
+  FailureOr<Value> aLog = c.weight(op, op.getALog(), vector);
+  FailureOr<Value> dtBias = c.weight(op, op.getDtBias(), vector);
+  FailureOr<Value> cache = c.updateCache(op, op.getCache(), op.getResult());
+  if (failed(taps) || failed(aLog) || failed(dtBias) || failed(cache))
+    return failure();
+  launch.parameters.push_back(c.number("channels", type.getChannels()));
+  launch.parameters.push_back(c.number("taps", type.getTaps()));
+  launch.parameters.push_back(c.real("eps", op.getEps()));
+  SmallVector<Value> behind = std::move(launch.inputs);
+  launch.inputs = {c.memory(op.getInput()),
+                   c.memory(op.getDecayInput()),
+                   c.memory(op.getBetaInput()),
+                   *taps,
+                   *aLog,
+                   *dtBias};
+  llvm::append_range(launch.inputs, behind);
+  launch.outputs.insert(launch.outputs.begin() + 1, *cache);
+  return success();
+}
+
 static LogicalResult convertGatedDelta(FunctionConverter &c,
                                        lm::GatedDeltaOp op) {
   lm::DeltaCacheType type = op.getCache().getType();
@@ -130,9 +187,14 @@ static LogicalResult convertGatedDelta(FunctionConverter &c,
   Launch launch{KernelFamily::gated_delta, sizes};
   launch.parameters.push_back(c.number("commit", op.getCommit()));
   launch.parameters.push_back(c.real("scale_by", op.getScale()));
-  launch.inputs = {c.memory(op.getQuery()), c.memory(op.getKey()),
-                   c.memory(op.getValue()), c.memory(op.getDecay()),
-                   c.memory(op.getBeta()),  c.memory(op.getAccepted())};
+  auto maker = op.getQuery().getDefiningOp<lm::DeltaInputsOp>();
+  if (maker && findRuleThatMakesRows(c, maker) != op)
+    maker = {};
+  if (!maker)
+    launch.inputs = {c.memory(op.getQuery()), c.memory(op.getKey()),
+                     c.memory(op.getValue()), c.memory(op.getDecay()),
+                     c.memory(op.getBeta())};
+  launch.inputs.push_back(c.memory(op.getAccepted()));
   launch.outputs = {c.createMemory(op.getOutput()), *cache};
   launch.rows = rowsOf(op.getQuery());
   launch.count = op.getCount() ? c.memory(op.getCount()) : Value();
@@ -156,6 +218,12 @@ static LogicalResult convertGatedDelta(FunctionConverter &c,
     launch.parameters.push_back(c.real("norm_eps", *op.getNormEps()));
     launch.inputs.push_back(c.memory(op.getGate()));
     launch.inputs.push_back(*weight);
+  }
+  if (maker) {
+    if (failed(addInputs(c, maker, launch)))
+      return failure();
+    c.emit(op, std::move(launch));
+    return success();
   }
   Launch save{KernelFamily::delta_save, sizes};
   save.inputs = {c.memory(op.getKey()), c.memory(op.getValue()),

@@ -259,6 +259,16 @@ LogicalResult ContractBuilder::checkRelations() {
     if (number("normed") && (!number("saves") || !parameter("norm_eps")))
       return kernel.emitOpError("expects norm_eps, and rows to be saved, with "
                                 "a norm");
+    if (number("taps")) {
+      int64_t channels = product({2, number("key_heads"), number("key_dim")}) +
+                         product({number("heads"), number("value_dim")});
+      if (!number("normed") || !parameter("eps"))
+        return kernel.emitOpError("expects eps and a norm with taps");
+      if (number("channels") != channels)
+        return kernel.emitOpError("expects ")
+               << channels << " channels, those of its heads, but got "
+               << number("channels");
+    }
     return expectMultiple("heads", "key_heads");
   case KernelFamily::delta_save:
     return expectMultiple("heads", "key_heads");
@@ -334,6 +344,19 @@ void ContractBuilder::addDelta() {
     contract.inputs.push_back(vector(number("value_dim")));
   }
   contract.outputs = {matrix(values), deltaCache()};
+  if (number("taps")) {
+    // What delta_inputs would make is made here.
+    Operand gates = matrix(heads, f32());
+    SmallVector<Operand> behind(llvm::drop_begin(contract.inputs, 5));
+    contract.inputs = {matrix(number("channels")),
+                       gates,
+                       gates,
+                       taps(),
+                       vector(heads),
+                       vector(heads)};
+    llvm::append_range(contract.inputs, behind);
+    contract.outputs.insert(contract.outputs.begin() + 1, convCache());
+  }
   contract.items = product({heads, tiles(number("value_dim"))});
 }
 

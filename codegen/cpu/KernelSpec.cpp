@@ -93,7 +93,7 @@ llvm::Error KernelSpec::checkForProcessor() const {
       getInt("gated") != 0)
     return makeError(name, "expects attention without a gate on a processor");
   if (kernelFamily == KernelFamily::gated_delta &&
-      (has("saves") || has("normed")))
+      (has("saves") || has("normed") || has("taps")))
     return makeError(name, "expects a delta rule alone on a processor");
   if (kernelFamily == KernelFamily::attention_inputs)
     return makeError(name, "attention_inputs is a family of GPUs");

@@ -103,9 +103,10 @@ StringRef getHeader(KernelFamily family) {
 
 /// The same for families with more than one template.
 SmallVector<StringRef> getHeaders(KernelFamily family) {
-  // Of a prefill, and of a verified block; both know the plain form.
+  // Of a prefill, and of a verified block with what is in front of it; they
+  // know the others.
   if (family == KernelFamily::gated_delta)
-    return {"delta_chunk.cuh", "delta_verify.cuh"};
+    return {"delta_chunk.cuh", "delta_layer.cuh"};
   return {getHeader(family)};
 }
 
@@ -431,6 +432,8 @@ void KernelEmitter::emitDelta() {
   if (hasChunks())
     return emitDeltaChunks();
   kernel.grid.y = {static_cast<int64_t>(divideCeil(get("value_dim"), 32))};
+  if (getOr("taps", 0))
+    return emitDeltaLayer();
   operands({"const " + type + " *query", key, value, "const f32 *decay",
             "const f32 *beta", "const i32 *accepted"});
   bool isNormed = getOr("normed", 0) != 0;
@@ -463,6 +466,26 @@ void KernelEmitter::emitDeltaVerify(bool isNormed) {
            (isNormed ? "gate, weight" : "nullptr, nullptr") +
            ", output, cache, live, rows, scratch",
        activationType());
+}
+
+void KernelEmitter::emitDeltaLayer() {
+  expectBf16();
+  if (!plan::canMakeRows(get("pending"), get("heads"), get("key_heads"),
+                         get("key_dim"), get("value_dim"), get("taps")))
+    refuse("expects few pending rows and short heads of eights, but got " +
+           Twine(get("pending")) + " rows of " + Twine(get("key_dim")) +
+           " keys and " + Twine(get("value_dim")) + " values");
+  numbers({{"taps", get("taps")}});
+  real("inputEps", spec.getFloat("eps"));
+  operands({"const bf16 *x", "const f32 *decayInput", "const f32 *betaInput",
+            "const f32 *taps", "const f32 *logRate", "const f32 *bias",
+            "const i32 *accepted", "const bf16 *gate", "const f32 *weight",
+            "bf16 *output", "bf16 *convCache", "u8 *cache"});
+  emitVerifyScratch(/*isNormed=*/true);
+  call("deltaLayer",
+       "{x, decayInput, betaInput, taps, logRate, bias, convCache}, accepted, "
+       "gate, weight, output, cache, live, rows, scratch",
+       "bf16");
 }
 
 /// What kernels of delta_verify.cuh have in common.

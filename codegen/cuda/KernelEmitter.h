@@ -58,6 +58,7 @@ private:
   void emitDelta();
   void emitDeltaVerify(bool isNormed);
   void emitVerifyScratch(bool isNormed);
+  void emitDeltaLayer();
   bool hasChunks() const;
   void emitDeltaChunks();
   void emitUnmask();

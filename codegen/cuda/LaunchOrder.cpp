@@ -54,8 +54,7 @@ static bool isFewRows(plan::KernelOp kernel) {
 }
 
 static int64_t getOutputs(plan::KernelOp kernel) {
-  auto widths =
-      kernel.getParameters().getAs<mlir::DenseI64ArrayAttr>("widths");
+  auto widths = kernel.getParameters().getAs<mlir::DenseI64ArrayAttr>("widths");
   return widths ? sum_of(widths.asArrayRef(), int64_t(0))
                 : getNumber(kernel, "outputs");
 }
@@ -68,10 +67,11 @@ static bool canBeBeside(plan::KernelOp kernel) {
          getOutputs(kernel) <= kMostOutputs;
 }
 
-/// Whether \p other writes what \p launch, a gated_delta, knows of earlier rows:
-/// how many count, and its cache.
-static bool changesState(plan::LaunchOp launch, plan::LaunchOp other) {
-  constexpr size_t accepted = 5;
+/// Whether \p other writes what \p launch, a gated_delta, knows of earlier
+/// rows: how many count, and its caches.
+static bool changesState(plan::LaunchOp launch, plan::KernelOp kernel,
+                         plan::LaunchOp other) {
+  size_t accepted = getNumber(kernel, "taps") ? 6 : 5;
   // Kernels may be compiled for nobody's operands.
   if (launch.getInputs().size() <= accepted)
     return false;
@@ -92,16 +92,16 @@ LaunchOrder::LaunchOrder(mlir::ModuleOp planModule) {
       plan::KernelOp before =
           second ? kernels.lookup(second.getKernel()) : plan::KernelOp();
       if (kernel && canBeBeside(kernel)) {
-        bool isApart =
-            before && isFewRows(before) && !canBeBeside(before) &&
-            !launch.getInputs().empty() && !second.getInputs().empty() &&
-            !overlap(launch->getOperands(), second.getOutputs()) &&
-            !overlap(launch.getOutputs(), second->getOperands());
+        bool isApart = before && isFewRows(before) && !canBeBeside(before) &&
+                       !launch.getInputs().empty() &&
+                       !second.getInputs().empty() &&
+                       !overlap(launch->getOperands(), second.getOutputs()) &&
+                       !overlap(launch.getOutputs(), second->getOperands());
         (isApart ? besides : notBeside).insert(launch.getKernel());
       }
       if (kernel && kernel.getFamily() == KernelFamily::gated_delta)
         for (plan::LaunchOp other : {first, second})
-          if (other && changesState(launch, other))
+          if (other && changesState(launch, kernel, other))
             changing.insert(launch.getKernel());
       first = second;
       second = launch;

@@ -89,9 +89,12 @@ constexpr StringLiteral kGatedDelta[] = {"commit",    "heads",   "key_dim",
                                          "value_dim"};
 // GPU alone: saves 1 leaves the rows waiting as delta_save does; normed 1, with
 // it, takes a gate like the value and a norm (vector of value_dim) behind
-// accepted, and norms the result as gated_rms_norm does, with norm_eps.
-constexpr StringLiteral kDeltaOptions[] = {"activations", "norm_eps", "normed",
-                                           "saves"};
+// accepted, and norms the result as gated_rms_norm does, with norm_eps. taps,
+// with both, and channels and eps as delta_inputs has them, takes the inputs of
+// delta_inputs in front of accepted, and its cache in front of the other, and
+// does what that does.
+constexpr StringLiteral kDeltaOptions[] = {
+    "activations", "channels", "eps", "norm_eps", "normed", "saves", "taps"};
 // key, value, decay, beta -> cache   [1 per row]
 constexpr StringLiteral kDeltaSave[] = {"heads", "key_dim", "key_heads",
                                         "pending", "value_dim"};
@@ -177,7 +180,7 @@ const KernelSignature kSignatures[] = {
     {kSplit, kAny, 1, kVariadic}, {kConcatFeatures, kAny, kVariadic, 1},
     {kRope, kAny, 3, 1},          {kCacheAppend, kAny, 3, 1},
     {kAttention, kAttentionOptions, kVariadic, 1},     {kShortConv, kAny, 3, 2},
-    {kDeltaGate, kAny, 3, 1},     {kGatedDelta, kDeltaOptions, kVariadic, 2},
+    {kDeltaGate, kAny, 3, 1},     {kGatedDelta, kDeltaOptions, kVariadic, kVariadic},
     {kDeltaSave, kAny, 4, 1},     {kArgmax, kAny, 1, 1},
     {kMaskBlock, kAny, 1, 1},     {kUnmask, kAny, 2, 1},
     {kConcatTokens, kAny, 2, 1},  {{}, kAny, 3, 4}, // accept

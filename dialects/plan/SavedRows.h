@@ -14,6 +14,15 @@ inline bool canSaveRows(int64_t pending, int64_t keyDim) {
   return pending <= 16 && keyDim <= 192;
 }
 
+/// Whether a block of it can make what it reads of up to 16 rows from a
+/// convolution of `taps` taps: a lane has eight numbers of a head.
+inline bool canMakeRows(int64_t pending, int64_t heads, int64_t keyHeads,
+                        int64_t keyDim, int64_t valueDim, int64_t taps) {
+  return canSaveRows(pending, keyDim) && keyDim <= 128 && keyDim % 8 == 0 &&
+         valueDim % 8 == 0 && valueDim <= 1024 && heads <= 16 * keyHeads &&
+         taps <= 9;
+}
+
 } // namespace tandem::plan
 
 #endif // TANDEM_DIALECTS_PLAN_SAVEDROWS_H

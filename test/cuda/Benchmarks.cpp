@@ -298,6 +298,43 @@ public:
                           (16 * 2 + 4 * 2 + 19 * 2) * channels * 2});
   }
 
+  /// A verify of a delta layer between its linear layers.
+  void deltaLayer(int accepted) {
+    constexpr int64_t heads = 32, keyHeads = 16, dim = 128, pending = 16,
+                      channels = 8192;
+    std::string name = kernel(
+        "gated_delta",
+        "activations = bf16, commit = 0 : i64, " + number("saves", 1) + ", " +
+            number("normed", 1) + ", " + number("channels", channels) +
+            ", taps = 4 : i64, " + number("heads", heads) + ", " +
+            number("key_heads", keyHeads) + ", " + number("key_dim", dim) +
+            ", " + number("value_dim", dim) + ", " +
+            number("pending", pending) +
+            ", eps = 1.0e-6 : f32, norm_eps = 1.0e-6 : f32, "
+            "scale_by = 0.08838834 : f32",
+        16);
+    int64_t state = heads * dim * dim * 4;
+    int64_t cache =
+        state + pending * (keyHeads * dim * 2 + heads * dim * 2 + heads * 8);
+    benchmarks.push_back(
+        {"gated_delta of inputs, " + std::to_string(accepted) + " kept",
+         name,
+         16,
+         {{16 * channels * 2},
+          {16 * heads * 4},
+          {16 * heads * 4},
+          {4 * channels * 4, true},
+          {heads * 4},
+          {heads * 4},
+          {4, false, accepted, true},
+          {16 * heads * dim * 2},
+          {dim * 4},
+          {16 * heads * dim * 2},
+          {19 * channels * 2, true},
+          {cache, true}},
+         accepted ? 2 * state : state});
+  }
+
   /// A kernel of rows that reads and writes \p columns bf16.
   void rows(const std::string &family, int64_t columns,
             const std::string &parameters, std::vector<BenchOperand> between) {
@@ -363,6 +400,7 @@ std::vector<Benchmark> tandem::gpucheck::addBenchmarks(Suite &suite) {
   builder.attentionInputs(32, 8, 128, 128, false, 1);
   builder.attentionInputs(0, 8, 128, 128, false, 5);
   builder.delta(8);
+  builder.deltaLayer(8);
   builder.rows("rms_norm", 2560,
                ", dim = 2560 : i64, eps = 1.0e-6 : f32, offset = 1.0 : f32",
                {{2560 * 4}});

@@ -387,6 +387,102 @@ void addGatedDelta(Suite &suite, const Sizes &sizes) {
   });
 }
 
+//===----------------------------------------------------------------------===//
+// gated_delta that makes what it reads
+//===----------------------------------------------------------------------===//
+
+struct LayerSizes {
+  int64_t heads, keyHeads, keyDim, valueDim, taps, pending;
+};
+
+/// The same bits as delta_inputs and gated_delta, round after round.
+void addDeltaLayer(Suite &suite, const LayerSizes &sizes) {
+  int64_t keyColumns = sizes.keyHeads * sizes.keyDim;
+  int64_t valueColumns = sizes.heads * sizes.valueDim;
+  int64_t channels = 2 * keyColumns + valueColumns;
+  std::string heads = number("heads", sizes.heads) + ", " +
+                      number("key_heads", sizes.keyHeads) + ", " +
+                      number("key_dim", sizes.keyDim) + ", " +
+                      number("pending", sizes.pending);
+  std::string conv = number("channels", channels) + ", " +
+                     number("taps", sizes.taps) + ", eps = 1.0e-6 : f32";
+  std::string rule = number("value_dim", sizes.valueDim) +
+                     ", norm_eps = 1.0e-5 : f32, scale_by = 1.25e-01 : f32";
+  auto add = [&](const std::string &family, const std::string &parameters) {
+    return suite.kernel(nextName(suite), family,
+                        "{activations = bf16, " + heads + ", " + parameters +
+                            "}");
+  };
+  std::string saved = rule + ", " + number("commit", 0) + ", " +
+                      number("saves", 1) + ", " + number("normed", 1);
+  std::string layer = add("gated_delta", conv + ", " + saved);
+  std::string inputs = add("delta_inputs", conv + ", " + number("commit", 0));
+  std::string delta = add("gated_delta", saved);
+  suite.check([=](Run &run) {
+    Array<float> weight(run, randomFloat(sizes.taps * channels, 61, 0.5f)),
+        logRate(run, randomFloat(sizes.heads, 62)),
+        bias(run, randomFloat(sizes.heads, 63)),
+        norm(run, randomFloat(sizes.valueDim, 64));
+    std::vector<Bf16> start((sizes.taps - 1 + sizes.pending) * channels);
+    Array<Bf16> conv(run, start), separateConv(run, start);
+    auto fill = [](int64_t bytes) { return (bytes + 3) / 4 * 4; };
+    std::vector<uint8_t> empty(sizes.heads * sizes.keyDim * sizes.valueDim * 4 +
+                               fill(sizes.pending * keyColumns * 2) +
+                               fill(sizes.pending * valueColumns * 2) +
+                               2 * sizes.pending * sizes.heads * 4);
+    Array<uint8_t> cache(run, empty), separateCache(run, empty);
+    auto most = int(sizes.pending);
+    struct Round {
+      int rows, live, accepted;
+    };
+    const Round rounds[] = {{most, most, 0},     {most, most, 2},
+                            {most, most, most},  {most, most / 2, 1},
+                            {1, 1, most / 2},    {1, 1, 1},
+                            {most, 0, 1},        {most, most - 1, 0},
+                            {most, 3, most - 1}, {most, most, 3}};
+    uint64_t seed = 70;
+    for (const Round &round : rounds) {
+      auto rows = size_t(round.rows);
+      Array<Bf16> x(run, randomBf16(round.rows * channels, seed++)),
+          gate(run, randomBf16(round.rows * valueColumns, seed++));
+      Array<float> decayInput(run,
+                              randomFloat(round.rows * sizes.heads, seed++, 5)),
+          betaInput(run, randomFloat(round.rows * sizes.heads, seed++, 2));
+      Array<int32_t> accepted(run, std::vector<int32_t>{round.accepted}),
+          live(run, std::vector<int32_t>{round.live});
+      Array<Bf16> output(run, rows * valueColumns),
+          separate(run, rows * valueColumns), query(run, rows * keyColumns),
+          key(run, rows * keyColumns), value(run, rows * valueColumns);
+      Array<float> decay(run, rows * sizes.heads),
+          beta(run, rows * sizes.heads);
+      run.launch(layer,
+                 {&x, &decayInput, &betaInput, &weight, &logRate, &bias,
+                  &accepted, &gate, &norm, &output, &conv, &cache},
+                 round.rows, &live);
+      run.launch(inputs,
+                 {&x, &decayInput, &betaInput, &weight, &logRate, &bias,
+                  &accepted, &query, &key, &value, &decay, &beta,
+                  &separateConv},
+                 round.rows, &live);
+      run.launch(delta,
+                 {&query, &key, &value, &decay, &beta, &accepted, &gate, &norm,
+                  &separate, &separateCache},
+                 round.rows, &live);
+      std::string title =
+          "gated_delta of inputs " + std::to_string(sizes.heads) + "/" +
+          std::to_string(sizes.keyHeads) + " " + std::to_string(sizes.keyDim) +
+          "x" + std::to_string(sizes.valueDim) + ", " +
+          std::to_string(round.live) + " of " + std::to_string(round.rows) +
+          ", " + std::to_string(round.accepted) + " kept";
+      std::vector<Bf16> got = output.values();
+      run.untouched(title, got, round.live * valueColumns);
+      run.same(title, got, separate.values());
+      run.same(title + ": convolution", conv.values(), separateConv.values());
+      run.same(title + ": cache", cache.values(), separateCache.values());
+    }
+  });
+}
+
 } // namespace
 
 void tandem::gpucheck::addDeltaChecks(Suite &suite) {
@@ -402,4 +498,9 @@ void tandem::gpucheck::addDeltaChecks(Suite &suite) {
   addGatedDelta(suite, {4, 2, 16, 48});
   addGatedDelta(suite, {3, 1, 20, 10});
   addGatedDelta(suite, {2, 2, 256, 64});
+  addDeltaLayer(suite, {8, 4, 64, 64, 4, 16});
+  addDeltaLayer(suite, {32, 16, 128, 128, 4, 16});
+  addDeltaLayer(suite, {4, 2, 16, 16, 4, 16});
+  addDeltaLayer(suite, {6, 2, 24, 40, 2, 7});
+  addDeltaLayer(suite, {16, 1, 8, 8, 9, 5});
 }

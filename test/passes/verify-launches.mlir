@@ -1018,6 +1018,19 @@ module attributes {plan.arch = "sm_90"} {
       {activations = bf16, commit = 0 : i64, heads = 4 : i64, key_dim = 8 : i64,
        key_heads = 2 : i64, normed = 1 : i64, pending = 4 : i64,
        saves = 1 : i64, scale_by = 1.0 : f32, value_dim = 20 : i64}
+  // expected-error @below {{expects eps and a norm with taps}}
+  plan.kernel @gated_delta_kernel_2 gated_delta
+      {activations = bf16, channels = 112 : i64, commit = 0 : i64,
+       eps = 1.0e-6 : f32, heads = 4 : i64, key_dim = 8 : i64,
+       key_heads = 2 : i64, pending = 4 : i64, saves = 1 : i64,
+       scale_by = 1.0 : f32, taps = 4 : i64, value_dim = 20 : i64}
+  // expected-error @below {{expects 112 channels, those of its heads, but got 111}}
+  plan.kernel @gated_delta_kernel_3 gated_delta
+      {activations = bf16, channels = 111 : i64, commit = 0 : i64,
+       eps = 1.0e-6 : f32, heads = 4 : i64, key_dim = 8 : i64,
+       key_heads = 2 : i64, norm_eps = 1.0e-6 : f32, normed = 1 : i64,
+       pending = 4 : i64, saves = 1 : i64, scale_by = 1.0 : f32,
+       taps = 4 : i64, value_dim = 20 : i64}
   // expected-error @below {{expects dims up to dim, but got 10 and 8}}
   plan.kernel @attention_inputs_kernel_2 attention_inputs
       {activations = bf16, caches = 1 : i64, dim = 8 : i64, dims = 10 : i64,

@@ -28,7 +28,7 @@
 //
 // Floor: the state read once and, when rows were accepted, written once.
 //
-// Grid: heads, blocks of 32 values. Called by gated_delta and delta_layer.
+// Grid: heads, blocks of 32 values. Called by gated_delta.
 //
 //===----------------------------------------------------------------------===//
 

@@ -25,9 +25,9 @@
 // this one read the pending rows, remembers them. Folding, verifying and
 // decoding are the same step, so the state's bits are those of plain decoding.
 //
-// Two columns of S take sixteen lanes, each every sixteenth pack of four keys of
-// both, in registers from the first row to the last, so that a number of a row
-// is read once for both:
+// Two columns of S take sixteen lanes, each every sixteenth pack of four keys
+// of both, in registers from the first row to the last, so that a number of a
+// row is read once for both:
 //
 //   keys      0..3   4..7   8..11  ..  60..63  64..67 ..
 //   lane      0      1      2      ..  15      0      ..

@@ -33,7 +33,13 @@ constexpr const char *kKernels = R"(
       heads = 1 : i64, key_dim = 16 : i64, key_heads = 1 : i64,
       pending = 16 : i64, saves = 1 : i64, scale_by = 1.0 : f32,
       value_dim = 16 : i64}
+  plan.kernel @maker gated_delta {activations = bf16, channels = 48 : i64,
+      commit = 0 : i64, eps = 0.0 : f32, heads = 1 : i64, key_dim = 16 : i64,
+      key_heads = 1 : i64, norm_eps = 0.0 : f32, normed = 1 : i64,
+      pending = 16 : i64, saves = 1 : i64, scale_by = 1.0 : f32, taps = 4 : i64,
+      value_dim = 16 : i64}
   %c = plan.state "c" kind "delta" at 0 : memref<2304xi8>
+  %v = plan.state "v" kind "conv" at 2304 : memref<19x48xbf16>
   %n = plan.port "n" at 0 : memref<1xi32>
   %w = plan.port "w" at 64 : memref<64xi8>
 )";
@@ -81,6 +87,14 @@ protected:
       "memref<16x16xf32>, memref<1xi32>) outs(%y, %c : "
       "memref<16x4096xbf16>, memref<2304xi8>) rows 16 items 1\n";
 
+  const std::string maker =
+      "plan.launch @maker ins(%y, %g, %g, %w, %w, %w, %n, %h, %w : "
+      "memref<16x4096xbf16>, memref<16x16xf32>, memref<16x16xf32>, "
+      "memref<64xi8>, memref<64xi8>, memref<64xi8>, memref<1xi32>, "
+      "memref<16x64xbf16>, memref<64xi8>) outs(%h, %v, %c : "
+      "memref<16x64xbf16>, memref<19x48xbf16>, memref<2304xi8>) rows 16 "
+      "items 1\n";
+
 private:
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
@@ -119,9 +133,9 @@ TEST_F(LaunchOrderTest, OnePlaceIsThatOfAllPrograms) {
   EXPECT_TRUE(read({large + small, large + small}).isBeside("small"));
   // First in a program, behind what is no layer, and behind many rows.
   EXPECT_FALSE(read({large + small, small}).isBeside("small"));
-  EXPECT_FALSE(read({large + small, copyTo("%y", "memref<16x4096xbf16>") +
-                                        small})
-                   .isBeside("small"));
+  EXPECT_FALSE(
+      read({large + small, copyTo("%y", "memref<16x4096xbf16>") + small})
+          .isBeside("small"));
   EXPECT_FALSE(read({large + small, wide + small}).isBeside("small"));
   EXPECT_FALSE(read({large + small, small}).hasBeside("large"));
 }
@@ -133,6 +147,12 @@ TEST_F(LaunchOrderTest, StateIsThereUnlessOneOfTwoLaunchesWritesIt) {
   EXPECT_FALSE(read({accepts + small + delta}).hasState("delta"));
   EXPECT_TRUE(read({accepts + large + small + delta}).hasState("delta"));
   EXPECT_FALSE(read({delta + delta}).hasState("delta"));
+  // The same with the cache of a convolution.
+  EXPECT_TRUE(read({large + small + maker}).hasState("maker"));
+  EXPECT_FALSE(read({accepts + maker}).hasState("maker"));
+  EXPECT_FALSE(read({copyTo("%v", "memref<19x48xbf16>") + small + maker})
+                   .hasState("maker"));
+  EXPECT_FALSE(read({delta + large + maker}).hasState("maker"));
   EXPECT_FALSE(read({copyTo("%c", "memref<2304xi8>") + delta, large + delta})
                    .hasState("delta"));
 }

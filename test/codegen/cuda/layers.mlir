@@ -141,7 +141,7 @@
 // CHECK: tandem::deltaGate<delta_gate_c4_choices>(x, logRate, bias, y, live, rows);
 // CHECK-LABEL: // gated_delta for sm_86
 // CHECK-NEXT: #include "delta_chunk.cuh"
-// CHECK-NEXT: #include "delta_verify.cuh"
+// CHECK-NEXT: #include "delta_layer.cuh"
 // CHECK: static constexpr i32 heads = 4, keyHeads = 2;
 // CHECK: static constexpr i32 keyDim = 32, valueDim = 32, pending = 16;
 // CHECK: static constexpr bool commit = false;
