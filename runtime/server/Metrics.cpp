@@ -79,6 +79,16 @@ void Metrics::addText(const Generation &text, size_t tokens,
     rate.add(text.tokensPerSecond());
 }
 
+void Metrics::addHeads(const HeadCounts &counts) {
+  std::lock_guard lock(mutex);
+  if (!heads)
+    heads.emplace();
+  heads->searches += counts.searches;
+  heads->rows += counts.rows;
+  heads->tiles += counts.tiles;
+  heads->fullPasses += counts.fullPasses;
+}
+
 std::string Metrics::write(size_t running, size_t waiting) const {
   std::lock_guard lock(mutex);
   std::string out;
@@ -105,6 +115,18 @@ std::string Metrics::write(size_t running, size_t waiting) const {
                  "From the request to the end of its answer.");
   rate.write(out, "tandem_tokens_per_second",
              "Tokens of an answer behind the first, per second.");
+  if (!heads)
+    return out;
+  writeNumber(out, "tandem_head_searches_total", "counter",
+              "Searches for the likeliest tokens of some rows.",
+              heads->searches);
+  writeNumber(out, "tandem_head_rows_total", "counter",
+              "Rows whose likeliest token was searched.", heads->rows);
+  writeNumber(out, "tandem_head_tiles_total", "counter",
+              "Tiles of 16 tokens that searches computed in full precision.",
+              heads->tiles);
+  writeNumber(out, "tandem_head_full_passes_total", "counter",
+              "Searches that computed all tiles.", heads->fullPasses);
   return out;
 }
 

@@ -3,10 +3,12 @@
 #ifndef TANDEM_RUNTIME_SERVER_METRICS_H
 #define TANDEM_RUNTIME_SERVER_METRICS_H
 
+#include "runtime/HeadCounts.h"
 #include "runtime/Speculator.h"
 
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +47,9 @@ public:
   void addText(const Generation &text, size_t promptTokens,
                double firstTokenSeconds);
 
+  /// Searched heads have counted \p counts more; none are shown before.
+  void addHeads(const HeadCounts &counts);
+
   /// All of it in the text format of Prometheus.
   std::string write(size_t running, size_t waiting) const;
 
@@ -53,6 +58,12 @@ private:
   std::map<std::pair<std::string, int>, uint64_t> requests;
   uint64_t promptTokens = 0, reusedTokens = 0, generatedTokens = 0;
   Histogram acceptLength, firstToken, duration, rate;
+
+  /// HeadCounts that do not begin again.
+  struct Heads {
+    uint64_t searches = 0, rows = 0, tiles = 0, fullPasses = 0;
+  };
+  std::optional<Heads> heads;
 };
 
 } // namespace tandem::server

@@ -45,15 +45,21 @@ StatusOr<std::unique_ptr<Service>> Service::create(const Artifact &artifact,
     return chat.status();
   if (options.chooseRows)
     TANDEM_RETURN_IF_ERROR(speculator.measureRounds());
-  return std::unique_ptr<Service>(
-      new Service(artifact, std::move(speculator), std::move(tokenizer),
+  std::unique_ptr<Service> service(
+      new Service(artifact, device, std::move(speculator), std::move(tokenizer),
                   std::move(chat), std::move(options)));
+  // Counting begins here, whatever was done before.
+  TANDEM_ASSIGN_OR_RETURN(std::optional<HeadCounts> counts,
+                          readHeadCounts(artifact, device));
+  service->heads = counts.value_or(HeadCounts());
+  TANDEM_RETURN_IF_ERROR(service->countHeads());
+  return StatusOr<std::unique_ptr<Service>>(std::move(service));
 }
 
-Service::Service(const Artifact &artifact, Speculator speculator,
-                 Tokenizer tokenizer, StatusOr<ChatTemplate> chat,
-                 ServiceOptions options)
-    : artifact(artifact), speculator(std::move(speculator)),
+Service::Service(const Artifact &artifact, Device &device,
+                 Speculator speculator, Tokenizer tokenizer,
+                 StatusOr<ChatTemplate> chat, ServiceOptions options)
+    : artifact(artifact), device(device), speculator(std::move(speculator)),
       tokenizer(std::move(tokenizer)), chat(std::move(chat)),
       options(std::move(options)), started(std::time(nullptr)),
       queue(this->options.queue), metrics(artifact.root().loop()->block()),
@@ -67,6 +73,15 @@ Service::Service(const Artifact &artifact, Speculator speculator,
   sampling = this->speculator.canSample()
                  ? defaultSampling(artifact.root().generation())
                  : SamplingOptions::greedy();
+}
+
+Status Service::countHeads() {
+  TANDEM_ASSIGN_OR_RETURN(std::optional<HeadCounts> counts,
+                          readHeadCounts(artifact, device));
+  if (counts)
+    metrics.addHeads(*counts - heads);
+  heads = counts.value_or(HeadCounts());
+  return Status();
 }
 
 //===----------------------------------------------------------------------===//
@@ -257,6 +272,10 @@ std::optional<ApiError> Service::writeChoice(Job &job, const Client &client,
   }
   broken = false;
   metrics.addText(*text, prompt.size(), firstToken);
+  if (Status status = countHeads(); !status.isOk()) {
+    broken = true;
+    return fromStatus(status);
+  }
   usage.promptTokens += prompt.size();
   usage.reusedTokens += text->reusedTokens;
   usage.answerTokens += text->ids.size();

@@ -106,17 +106,21 @@ public:
   void cancel() { cancelled = true; }
 
 private:
-  Service(const Artifact &artifact, Speculator speculator, Tokenizer tokenizer,
-          StatusOr<ChatTemplate> chat, ServiceOptions options);
+  Service(const Artifact &artifact, Device &device, Speculator speculator,
+          Tokenizer tokenizer, StatusOr<ChatTemplate> chat,
+          ServiceOptions options);
 
   std::optional<ApiError> encodePrompts(Job &job) const;
   std::optional<ApiError> writeChoice(Job &job, const Client &client,
                                       size_t index, ResponseWriter &writer,
                                       Usage &usage);
   std::variant<ApiError, std::string> write(Job &job, const Client &client);
+  /// Adds to the metrics what heads have counted since the last call.
+  Status countHeads();
   std::optional<ApiError> whyStop(const Job &job, const Client &client) const;
 
   const Artifact &artifact;
+  Device &device;
   Speculator speculator;
   Tokenizer tokenizer;
   StatusOr<ChatTemplate> chat;
@@ -125,6 +129,8 @@ private:
   int64_t started;
   Queue queue;
   Metrics metrics;
+  /// What the device had counted; used by the job that has the device.
+  HeadCounts heads;
   std::atomic<uint64_t> nextId;
   std::atomic<bool> draining = false, cancelled = false;
   /// Whether the last text failed by no fault of a client.

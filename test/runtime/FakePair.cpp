@@ -20,6 +20,8 @@ static ArtifactSpec specOf(const FakeOptions &options) {
   for (const char *name : {"chunk_count", "start", "accepted", "anchor"})
     spec.ports.push_back({name});
   spec.ports.push_back({"chunk", ElementType::i32, {loop.chunk}});
+  if (options.searches)
+    spec.ports.push_back({"head_counts", ElementType::i32, {4}});
   auto add = [&](const char *name) {
     spec.programs.push_back({name});
     return int32_t(spec.programs.size() - 1);
@@ -274,8 +276,23 @@ void FakePair::writeLogits(std::string_view port, size_t row,
   logits[target(seen) % loop.vocabulary] = 1;
 }
 
+void FakePair::countSearch(int32_t rows) {
+  if (!opened->findPort("head_counts"))
+    return;
+  // They may begin again, which numbers with a sign may not.
+  auto add = [&](size_t place, uint32_t number) {
+    int32_t &counted = ints("head_counts")[place];
+    counted = int32_t(uint32_t(counted) + number);
+  };
+  add(0, 1);
+  add(1, uint32_t(rows));
+  add(2, 2 * uint32_t(rows));
+  add(3, (runs["verify"] + runs["step"]) % 3 == 0);
+}
+
 void FakePair::verify(bool withLogits) {
   foldPending();
+  countSearch(count("block_count"));
   for (size_t row = 0; row < size_t(count("block_count")); ++row) {
     pending.push_back(uint32_t(ints("block")[row]));
     Tokens seen = cached;
@@ -301,6 +318,7 @@ void FakePair::accept() {
 
 void FakePair::step() {
   foldPending();
+  countSearch(1);
   pending.push_back(uint32_t(count("anchor")));
   Tokens seen = cached;
   seen.push_back(pending[0]);

@@ -39,6 +39,9 @@ struct FakeOptions {
   bool score = true;
   /// Whether there are the programs with `_logits`.
   bool logits = true;
+  /// Whether verify and step count in the port `head_counts` as a head that is
+  /// searched: two tiles for every row, and every third search is a full pass.
+  bool searches = false;
   /// The logits of target and drafter. None: 1 for the token that they say,
   /// 0 for all others. The drafter gets the context with the anchor behind it,
   /// and as many zeros behind that as the slot has drafts before it.
@@ -109,6 +112,7 @@ private:
   void writeLogits(std::string_view port, size_t row,
                    std::span<const uint32_t> seen);
   void score();
+  void countSearch(int32_t rows);
 
   LoopSpec loop;
   bool hasDrafter;

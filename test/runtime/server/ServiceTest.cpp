@@ -3,6 +3,7 @@
 #include "runtime/server/Service.h"
 #include "test/runtime/FakePair.h"
 
+#include <array>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -30,9 +31,11 @@ class ServiceTest : public testing::Test {
 protected:
   void SetUp() override { start({}); }
 
-  void start(ServiceOptions options, Target target = alphabet) {
+  void start(ServiceOptions options, Target target = alphabet,
+             bool searches = false) {
     service.reset();
     FakeOptions fake;
+    fake.searches = searches;
     fake.loop = {.block = 4,
                  .maxContext = 200,
                  .vocabulary = vocabulary,
@@ -48,6 +51,12 @@ protected:
     options.modelName = "fake";
     if (!options.templateName)
       options.templateName = "qwen3.5";
+    // Counts that are about to begin again.
+    if (auto counts = pair->artifact().findPort("head_counts")) {
+      const uint32_t before[] = {~0u, ~0u - 1, ~0u - 4, 7};
+      ASSERT_TRUE(
+          pair->write(*counts, std::as_bytes(std::span(before))).isOk());
+    }
     auto created = Service::create(pair->artifact(), *pair, options);
     ASSERT_TRUE(created.isOk()) << created.status().message();
     service = std::move(*created);
@@ -520,4 +529,38 @@ TEST_F(ServiceTest, MetricsAreInTheFormatOfPrometheus) {
         "tandem_time_to_first_token_seconds_count 1\n",
         "# TYPE tandem_request_seconds histogram\n"})
     EXPECT_TRUE(text.find(line) != std::string::npos) << line << text;
+}
+
+TEST_F(ServiceTest, MetricsSayWhatSearchedHeadsComputed) {
+  // Nothing of heads that are read whole.
+  EXPECT_EQ(service->metricsText().find("tandem_head"), std::string::npos);
+  start({}, alphabet, /*searches=*/true);
+  auto read = [&] {
+    std::array<uint32_t, 4> counts = {};
+    EXPECT_TRUE(pair->read(*pair->artifact().findPort("head_counts"),
+                           std::as_writable_bytes(std::span(counts)))
+                    .isOk());
+    return counts;
+  };
+  // What was counted before the service began does not count.
+  const std::array<uint32_t, 4> before = read();
+  auto expectCounts = [&] {
+    std::array<uint32_t, 4> now = read();
+    std::string text = service->metricsText();
+    const char *names[] = {"searches", "rows", "tiles", "full_passes"};
+    for (size_t place = 0; place < now.size(); ++place) {
+      std::string line = concat("\ntandem_head_", names[place], "_total ",
+                                now[place] - before[place], "\n");
+      EXPECT_NE(text.find(line), std::string::npos) << line << text;
+    }
+    return now[0] - before[0];
+  };
+  EXPECT_EQ(expectCounts(), 0u);
+  const char *body = R"("prompt":"abc","max_tokens":9,"temperature":0)";
+  complete(body);
+  uint32_t searches = expectCounts();
+  EXPECT_EQ(searches, pair->runs["verify"] + pair->runs["step"]);
+  EXPECT_GT(searches, 1u);
+  complete(body);
+  EXPECT_GT(expectCounts(), searches);
 }
