@@ -71,6 +71,13 @@ std::string toText(mlir::Attribute value) {
   return result;
 }
 
+/// \p packing for people: of a table of tokens, how many they are.
+std::string describe(plan::PackingAttrInterface packing) {
+  if (auto table = mlir::dyn_cast<plan::TokenTableAttr>(packing))
+    return ("token table of " + Twine(table.getSet().size())).str();
+  return toText(packing);
+}
+
 class TableBuilder {
 public:
   TableBuilder(const ArtifactContents &contents, const BlobLayout &layout,
@@ -163,7 +170,7 @@ TableBuilder::Tables<artifact::Weight> TableBuilder::buildWeights() {
     uint32_t index = weights.size();
     indexes[weight.getResult()] = index;
     auto name = text(weight.getName());
-    auto packing = text(toText(weight.getPacking()));
+    auto packing = text(describe(weight.getPacking()));
     Offset<artifact::Fill> fill;
     if (isSynthetic(weight))
       fill = buildFill(builder, weight);

@@ -203,6 +203,7 @@ void LaunchCost::addFamily() {
   case KernelFamily::head_argmax:
   case KernelFamily::head_search:
   case KernelFamily::head_draft:
+  case KernelFamily::quant_head_argmax:
     return addLinear(number("columns"), number("outputs"));
   case KernelFamily::fused_linear:
   case KernelFamily::fused_quant_linear:

@@ -2,6 +2,7 @@
 
 #include "codegen/Serializer.h"
 #include "codegen/Repack.h"
+#include "codegen/TensorElements.h"
 #include "codegen/WeightFills.h"
 #include "codegen/WeightPacker.h"
 #include "dialects/lm/LmDialect.h"
@@ -64,17 +65,52 @@ struct PackedWeight {
   bool synthetic = false;
   /// The order of the sources, where it is another than the packing takes.
   lm::SourceAttr repack;
+  /// The rows of the one source that are packed; null: all.
+  lm::TokenSetAttr rows;
   SmallVector<const TensorView *, 3> sources;
 
   Error check() const {
-    return repack ? checkRepack(repack, packing, sources)
-                  : checkSources(packing, sources);
+    if (repack)
+      return checkRepack(repack, packing, sources);
+    if (rows)
+      return checkSelection();
+    return checkSources(packing, sources);
   }
   Error write(ByteSink sink) const {
-    if (!repack)
+    if (repack) {
+      Repacked tensors(repack, packing, sources);
+      return packWeight(packing, {&tensors.codes, &tensors.scales}, sink);
+    }
+    if (!rows)
       return packWeight(packing, sources, sink);
-    Repacked tensors(repack, packing, sources);
-    return packWeight(packing, {&tensors.codes, &tensors.scales}, sink);
+    std::vector<uint8_t> bytes;
+    TensorView selected = select();
+    int64_t rowBytes = selected.shape[1] * models::getByteWidth(selected.dtype);
+    bytes.reserve(selected.shape[0] * rowBytes);
+    for (int32_t row : rows.getTokens())
+      llvm::append_range(bytes, selected.bytes.slice(row * rowBytes, rowBytes));
+    selected.bytes = bytes;
+    return packWeight(packing, {&selected}, sink);
+  }
+
+private:
+  /// The source, as if it had only the rows that are packed.
+  TensorView select() const {
+    TensorView selected = *sources[0];
+    selected.shape[0] = rows.size();
+    return selected;
+  }
+  Error checkSelection() const {
+    const TensorView &whole = *sources[0];
+    if (whole.shape.size() != 2 || whole.shape[0] <= rows.getTokens().back()) {
+      std::string found;
+      raw_string_ostream(found) << whole;
+      return createStringError(describe(whole) + " is " + found +
+                               ", expected a matrix with a row of token " +
+                               Twine(rows.getTokens().back()));
+    }
+    TensorView selected = select();
+    return checkSources(packing, {&selected});
   }
 };
 
@@ -124,6 +160,7 @@ Error ArtifactWriter::resolveWeights() {
       continue;
     }
     packed.repack = weight.getRepackAttr();
+    packed.rows = weight.getRowsAttr();
     for (auto source : weight.getSources().getAsRange<mlir::StringAttr>()) {
       Expected<const Checkpoint *> checkpoint =
           checkpoints.get(weight.getCheckpoint());

@@ -111,6 +111,12 @@ static std::optional<Fill> getFill(plan::PackingAttrInterface packing) {
         return makeCodes(bf16, 4, rows.getColumns(), plan::kTile,
                          rows.getGroupBytes() - plan::kTile * 2);
       })
+      .Case([](plan::RoundedCodesAttr rounded) {
+        plan::InterleavedCodesAttr codes = rounded.getCodes();
+        return makeCodes(codes.getScale(), codes.getBits(), codes.getColumns(),
+                         plan::kTile,
+                         codes.getGroupBytes() - codes.getScaleBytes());
+      })
       // Norms, with and without the offset of one, and the gates of the delta
       // rule.
       .Case([&](plan::VectorAttr) { return makeNumbers(f32, 0.5, 0.25); })

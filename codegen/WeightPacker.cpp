@@ -1,6 +1,8 @@
 //===- WeightPacker.cpp - Weights in the layout of the kernels ------------===//
 
 #include "codegen/WeightPacker.h"
+#include "codegen/HeadPacker.h"
+#include "codegen/TensorElements.h"
 #include "dialects/plan/KernelFamilies.h"
 
 #include "llvm/ADT/APFloat.h"
@@ -34,16 +36,6 @@ bool isFloat(DType dtype) {
 // Checks
 //===----------------------------------------------------------------------===//
 
-/// Where \p tensor is, for the begin of a message.
-std::string describe(const TensorView &tensor) {
-  std::string text;
-  raw_string_ostream os(text);
-  os << tensor.file << ": tensor '";
-  printEscapedString(tensor.name, os);
-  os << "'";
-  return text;
-}
-
 /// An error at \p tensor, which is not \p expected.
 Error refuse(const TensorView &tensor, const Twine &expected) {
   std::string found;
@@ -65,49 +57,6 @@ Error expectTensor(const TensorView &tensor, DType dtype,
   if (tensor.dtype == dtype && ArrayRef<int64_t>(tensor.shape) == shape)
     return Error::success();
   return refuse(tensor, models::toString(dtype) + " " + toText(shape));
-}
-
-//===----------------------------------------------------------------------===//
-// Elements
-//===----------------------------------------------------------------------===//
-
-/// Entry \p index of an array of \p T at \p bytes, which need not be aligned.
-template <typename T> T load(const uint8_t *bytes, int64_t index) {
-  return support::endian::read<T, endianness::little>(
-      bytes + index * static_cast<int64_t>(sizeof(T)));
-}
-
-template <typename T> void store(uint8_t *bytes, int64_t index, T value) {
-  support::endian::write<T, endianness::little>(
-      bytes + index * static_cast<int64_t>(sizeof(T)), value);
-}
-
-void storeFloat(uint8_t *bytes, int64_t index, float value) {
-  store<uint32_t>(bytes, index, bit_cast<uint32_t>(value));
-}
-
-/// Entry \p index of \p tensor, whose elements are floats.
-float loadFloat(const TensorView &tensor, int64_t index) {
-  const uint8_t *bytes = tensor.bytes.data();
-  switch (tensor.dtype) {
-  case DType::F32:
-    return bit_cast<float>(load<uint32_t>(bytes, index));
-  case DType::BF16:
-    return bit_cast<float>(uint32_t(load<uint16_t>(bytes, index)) << 16);
-  default:
-    return APFloat(APFloat::IEEEhalf(), APInt(16, load<uint16_t>(bytes, index)))
-        .convertToFloat();
-  }
-}
-
-/// Whether entry \p index of \p tensor, whose elements are floats, is neither
-/// infinite nor a NaN: its exponent is not all ones.
-bool isFinite(const TensorView &tensor, int64_t index) {
-  const uint8_t *bytes = tensor.bytes.data();
-  if (tensor.dtype == DType::F32)
-    return (~load<uint32_t>(bytes, index) & 0x7f800000) != 0;
-  uint16_t exponent = tensor.dtype == DType::BF16 ? 0x7f80 : 0x7c00;
-  return (~load<uint16_t>(bytes, index) & exponent) != 0;
 }
 
 //===----------------------------------------------------------------------===//
@@ -251,172 +200,6 @@ Error packCodes(plan::InterleavedCodesAttr packing, const TensorView &codes,
       llvm::fill(tile, 0);
     if (Error error = packer.packTile(first, live, tile.data()))
       return error;
-    if (Error error = sink(tile))
-      return error;
-  }
-  return Error::success();
-}
-
-/// An error at an entry of \p matrix that is not finite.
-Error refuseNumber(const TensorView &matrix, int64_t row, int64_t column,
-                   int64_t columns) {
-  return createStringError(
-      describe(matrix) + " at [" + Twine(row) + ", " + Twine(column) + "] is " +
-      std::to_string(loadFloat(matrix, row * columns + column)) +
-      ", expected a finite number");
-}
-
-/// A row of a bf16 matrix, rounded as `#plan.search_codes` says.
-class RoundedRow {
-public:
-  explicit RoundedRow(int64_t columns) : numbers(columns), codes(columns) {}
-
-  /// Rounds row \p row of \p matrix. Errors: numbers that are none.
-  Error round(const TensorView &matrix, int64_t row) {
-    auto columns = static_cast<int64_t>(numbers.size());
-    float largest = 0;
-    for (int64_t column = 0; column < columns; ++column) {
-      int64_t entry = row * columns + column;
-      if (!isFinite(matrix, entry))
-        return refuseNumber(matrix, row, column, columns);
-      numbers[column] = loadFloat(matrix, entry);
-      largest = std::max(largest, std::abs(numbers[column]));
-    }
-    rowScale = largest / kMostCode;
-    // A row so small that its scale is none is zero, and its error all of it.
-    float reciprocal = rowScale > 0 ? 1 / rowScale : 0;
-    if (!std::isfinite(reciprocal))
-      rowScale = reciprocal = 0;
-    for (int64_t column = 0; column < columns; ++column)
-      codes[column] = static_cast<int8_t>(std::clamp(
-          std::nearbyint(numbers[column] * reciprocal), -kMostCode, kMostCode));
-    return Error::success();
-  }
-
-  float scale() const { return rowScale; }
-  /// The code of \p column; zero where there is no such column.
-  int8_t code(int64_t column) const {
-    return column < static_cast<int64_t>(codes.size()) ? codes[column] : 0;
-  }
-
-  /// The number of `#plan.search_errors`.
-  float error() const {
-    double exact = 0, rounded = 0, difference = 0;
-    for (auto [number, code] : zip_equal(numbers, codes)) {
-      double value = double(rowScale) * code;
-      exact += double(number) * number;
-      rounded += value * value;
-      difference += (number - value) * (number - value);
-    }
-    double columns = double(numbers.size());
-    double gamma = 2.5 * (columns + 32) * 0x1p-24;
-    double bound = std::sqrt(difference) + gamma * std::sqrt(exact) +
-                   (0x1p-11 + 0x1p-20) * std::sqrt(rounded);
-    // Rounded up, and so much that the sums above may have been rounded, too.
-    return static_cast<float>(bound * (1 + 0x1p-20));
-  }
-
-private:
-  static constexpr float kMostCode = 127;
-  std::vector<float> numbers;
-  std::vector<int8_t> codes;
-  float rowScale = 0;
-};
-
-Error packSearchCodes(plan::SearchCodesAttr packing, const TensorView &matrix,
-                      ByteSink sink) {
-  RoundedRow row(packing.getColumns());
-  std::vector<uint8_t> tile(packing.getTileBytes());
-  for (int64_t first = 0; first < packing.getOutputs(); first += kTile) {
-    // What is no number multiplies zeros; on a processor codes have no sign.
-    llvm::fill(tile, packing.getFragments() ? 0 : 128);
-    int64_t live = std::min(kTile, packing.getOutputs() - first);
-    for (int64_t lane = 0; lane < live; ++lane) {
-      if (Error error = row.round(matrix, first + lane))
-        return error;
-      for (int64_t column = 0; column < packing.getColumns(); ++column) {
-        auto code = static_cast<uint8_t>(row.code(column));
-        if (!packing.getFragments()) {
-          tile[column / 4 * 64 + lane * 4 + column % 4] = code ^ 0x80;
-          continue;
-        }
-        int64_t inStep = column % 32;
-        int64_t word = inStep / 16 * 2 + lane / 8;
-        tile[column / 32 * 512 + (lane % 8 * 4 + inStep % 16 / 4) * 16 +
-             word * 4 + inStep % 4] = code;
-      }
-    }
-    if (Error error = sink(tile))
-      return error;
-  }
-  return Error::success();
-}
-
-/// Writes \p number of every rounded row.
-Error packRowNumbers(int64_t outputs, int64_t columns, const TensorView &matrix,
-                     function_ref<float(const RoundedRow &)> number,
-                     ByteSink sink) {
-  RoundedRow row(columns);
-  std::vector<uint8_t> tile(kTile * 4);
-  for (int64_t first = 0; first < outputs; first += kTile) {
-    llvm::fill(tile, 0);
-    for (int64_t lane = 0; lane < std::min(kTile, outputs - first); ++lane) {
-      if (Error error = row.round(matrix, first + lane))
-        return error;
-      storeFloat(tile.data(), lane, number(row));
-    }
-    if (Error error = sink(tile))
-      return error;
-  }
-  return Error::success();
-}
-
-/// Writes the codes of output \p row of a tile as `#plan.rounded_rows` says.
-Error packRoundedRow(plan::RoundedRowsAttr packing, const TensorView &matrix,
-                     int64_t row, int64_t lane, uint8_t *tile) {
-  int64_t columns = packing.getColumns(), size = packing.getGroup();
-  constexpr int64_t scaleBytes = kTile * 2, blockColumns = 64, blockBytes = 512;
-  for (int64_t first = 0; first < columns; first += size) {
-    uint8_t *group = tile + first / size * packing.getGroupBytes();
-    float largest = 0;
-    for (int64_t k = first; k < first + size; ++k) {
-      if (!isFinite(matrix, row * columns + k))
-        return refuseNumber(matrix, row, k, columns);
-      float number = loadFloat(matrix, row * columns + k);
-      if (std::abs(number) > std::abs(largest))
-        largest = number;
-    }
-    // To the nearest bf16, the even one of two.
-    auto bits = bit_cast<uint32_t>(largest / -8);
-    bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
-    auto scale = bit_cast<float>(bits);
-    store<uint16_t>(group, lane % 8 * 2 + lane / 8,
-                    static_cast<uint16_t>(bits >> 16));
-    for (int64_t k = 0; k < size; ++k) {
-      float number = loadFloat(matrix, row * columns + first + k);
-      float code = scale == 0 ? 0 : std::nearbyint(number / scale);
-      auto biased = static_cast<uint8_t>(std::clamp(code, -8.0f, 7.0f) + 8);
-      int64_t inBlock = k % blockColumns, inStep = inBlock % 32;
-      int64_t word = inBlock / 32 * 2 + lane / 8;
-      int64_t place = scaleBytes + k / blockColumns * blockBytes +
-                      (lane % 8 * 4 + inStep % 16 / 4) * 16 + word * 4 +
-                      inStep % 4;
-      group[place] |= biased << (inStep / 16 * 4);
-    }
-  }
-  return Error::success();
-}
-
-Error packRoundedRows(plan::RoundedRowsAttr packing, const TensorView &matrix,
-                      ByteSink sink) {
-  std::vector<uint8_t> tile(packing.getTileBytes());
-  for (int64_t first = 0; first < packing.getOutputs(); first += kTile) {
-    llvm::fill(tile, 0);
-    int64_t live = std::min(kTile, packing.getOutputs() - first);
-    for (int64_t lane = 0; lane < live; ++lane)
-      if (Error error =
-              packRoundedRow(packing, matrix, first + lane, lane, tile.data()))
-        return error;
     if (Error error = sink(tile))
       return error;
   }
@@ -579,6 +362,13 @@ Error packTaps(plan::TapsAttr packing, const TensorView &weights,
   return sink(bytes);
 }
 
+Error packTokenTable(plan::TokenTableAttr packing, ByteSink sink) {
+  std::vector<uint8_t> bytes(packing.getSizeInBytes());
+  for (auto [index, token] : enumerate(packing.getSet().getTokens()))
+    store<int32_t>(bytes.data(), static_cast<int64_t>(index), token);
+  return sink(bytes);
+}
+
 Error packRopeTable(plan::RopeTableAttr packing, ByteSink sink) {
   int64_t half = packing.getDims() / 2;
   std::vector<float> frequencies;
@@ -614,9 +404,10 @@ Error codegen::checkSources(plan::PackingAttrInterface packing,
                             {dense.getOutputs(), dense.getColumns()});
       })
       .Case<plan::SearchCodesAttr, plan::SearchScalesAttr,
-            plan::SearchErrorsAttr>([&](auto search) {
+            plan::SearchErrorsAttr, plan::RoundedRowsAttr,
+            plan::RoundedCodesAttr>([&](auto head) {
         return expectTensor(*sources[0], DType::BF16,
-                            {search.getOutputs(), search.getColumns()});
+                            {head.getOutputs(), head.getColumns()});
       })
       .Case<plan::InterleavedCodesAttr, plan::FragmentCodesAttr>(
           [&](auto grouped) -> Error {
@@ -630,16 +421,6 @@ Error codegen::checkSources(plan::PackingAttrInterface packing,
             return expectTensor(*sources[1], getDType(grouped.getScale()),
                                 {grouped.getOutputs(), scales});
           })
-      .Case([&](plan::RoundedRowsAttr rounded) -> Error {
-        const TensorView &matrix = *sources[0];
-        if (matrix.dtype == DType::BF16 && matrix.shape.size() == 2 &&
-            matrix.shape[0] >= rounded.getOutputs() &&
-            matrix.shape[1] == rounded.getColumns())
-          return Error::success();
-        return refuse(matrix, "BF16 with at least " +
-                                  Twine(rounded.getOutputs()) + " rows of " +
-                                  Twine(rounded.getColumns()));
-      })
       .Case([&](plan::VectorAttr vector) -> Error {
         if (isFloat(sources[0]->dtype) &&
             sources[0]->getNumElements() == vector.getLength())
@@ -654,7 +435,8 @@ Error codegen::checkSources(plan::PackingAttrInterface packing,
           return Error::success();
         return refuse(*sources[0], "F32, BF16 or F16 " + toText(shape));
       })
-      .Case([](plan::RopeTableAttr) { return Error::success(); });
+      .Case<plan::RopeTableAttr, plan::TokenTableAttr>(
+          [](auto) { return Error::success(); });
 }
 
 Error codegen::packWeight(plan::PackingAttrInterface packing,
@@ -676,21 +458,23 @@ Error codegen::packWeight(plan::PackingAttrInterface packing,
         return packSearchCodes(search, *sources[0], sink);
       })
       .Case([&](plan::SearchScalesAttr search) {
-        return packRowNumbers(
-            search.getOutputs(), search.getColumns(), *sources[0],
-            [](const RoundedRow &row) { return row.scale(); }, sink);
+        return packSearchScales(search, *sources[0], sink);
       })
       .Case([&](plan::SearchErrorsAttr search) {
-        return packRowNumbers(
-            search.getOutputs(), search.getColumns(), *sources[0],
-            [](const RoundedRow &row) { return row.error(); }, sink);
+        return packSearchErrors(search, *sources[0], sink);
       })
       .Case([&](plan::RoundedRowsAttr rounded) {
         return packRoundedRows(rounded, *sources[0], sink);
       })
+      .Case([&](plan::RoundedCodesAttr rounded) {
+        return packRoundedCodes(rounded, *sources[0], sink);
+      })
       .Case([&](plan::VectorAttr) { return packVector(*sources[0], sink); })
       .Case([&](plan::TapsAttr taps) {
         return packTaps(taps, *sources[0], sink);
+      })
+      .Case([&](plan::TokenTableAttr table) {
+        return packTokenTable(table, sink);
       })
       .Case(
           [&](plan::RopeTableAttr rope) { return packRopeTable(rope, sink); });

@@ -270,54 +270,18 @@ static LogicalResult convertHeadSearch(FunctionConverter &c,
   return success();
 }
 
-static LogicalResult convertRoundedHead(FunctionConverter &c,
-                                        lm::HeadArgmaxOp op) {
-  if (!c.plan.forGpu)
-    return op.emitOpError("is rounded, which only GPUs have a kernel for");
-  int64_t columns = columnsOf(op.getInput());
-  auto group = static_cast<int64_t>(op.getRounding()->getGroup());
-  int64_t outputs = op.getVocabulary().value_or(rowsOf(op.getWeight()));
-  FailureOr<Value> rows = c.weight(
-      op, op.getWeight(),
-      plan::RoundedRowsAttr::get(op.getContext(), outputs, columns, group));
-  if (failed(rows))
-    return failure();
-  Launch launch{KernelFamily::head_draft,
-                {c.number("outputs", outputs), c.number("columns", columns),
-                 c.number("group", group)}};
-  launch.inputs = {c.memory(op.getInput()), *rows};
-  launch.outputs = {c.createMemory(op.getResult())};
-  launch.rows = rowsOf(op.getInput());
-  launch.count = c.count(op.getInput());
-  c.emit(op, std::move(launch));
-  return success();
-}
-
-/// Two launches: the largest logit of every part of the vocabulary, then the
-/// largest of those.
-static LogicalResult convertHeadArgmax(FunctionConverter &c,
-                                       lm::HeadArgmaxOp op) {
-  if (op.getSearch())
-    return convertHeadSearch(c, op);
-  if (op.getRounding())
-    return convertRoundedHead(c, op);
-  auto type = tensorType(op.getWeight());
-  FailureOr<Value> packed = c.denseWeight(op, op.getWeight());
-  if (failed(packed))
-    return failure();
+/// Two launches: \p head, the largest logit of every part of the vocabulary,
+/// and the largest of those. The weight is the second operand.
+static void emitHeadArgmax(FunctionConverter &c, lm::HeadArgmaxOp op,
+                           Launch head, Value weight) {
   int64_t rows = rowsOf(op.getInput());
   auto parts = static_cast<int64_t>(
-      llvm::divideCeil(type.getDimSize(0), plan::kHeadPart));
+      llvm::divideCeil(rowsOf(op.getWeight()), plan::kHeadPart));
   Value logits =
       c.createBuffer(op.getLoc(), {rows, parts}, c.builder.getF32Type());
   Value tokens =
       c.createBuffer(op.getLoc(), {rows, parts}, c.builder.getI32Type());
-
-  Launch head{KernelFamily::head_argmax,
-              {c.number("outputs", type.getDimSize(0)),
-               c.number("columns", type.getDimSize(1)),
-               c.type("element", type.getElementType())}};
-  head.inputs = {c.memory(op.getInput()), *packed};
+  head.inputs = {c.memory(op.getInput()), weight};
   head.outputs = {logits, tokens};
   head.rows = rows;
   head.count = c.count(op.getInput());
@@ -331,6 +295,69 @@ static LogicalResult convertHeadArgmax(FunctionConverter &c,
   largest.perRow = true;
   c.emit(op, std::move(head));
   c.emit(op, std::move(largest));
+}
+
+static LogicalResult convertRoundedHead(FunctionConverter &c,
+                                        lm::HeadArgmaxOp op) {
+  MLIRContext *context = op.getContext();
+  int64_t columns = columnsOf(op.getInput()), outputs = rowsOf(op.getWeight());
+  auto group = static_cast<int64_t>(op.getRounding()->getGroup());
+  plan::PackingAttrInterface packing;
+  if (c.plan.forGpu)
+    packing = plan::RoundedRowsAttr::get(context, outputs, columns, group);
+  else
+    packing = plan::RoundedCodesAttr::get(context, outputs, columns, group);
+  FailureOr<Value> weight = c.weight(op, op.getWeight(), packing);
+  if (failed(weight))
+    return failure();
+  Launch head{KernelFamily::head_draft,
+              {c.number("outputs", outputs), c.number("columns", columns),
+               c.number("group", group)}};
+  if (!c.plan.forGpu) {
+    head.family = KernelFamily::quant_head_argmax;
+    head.parameters.push_back(c.number("bits", 4));
+    head.parameters.push_back(c.type("scale", c.builder.getBF16Type()));
+    emitHeadArgmax(c, op, std::move(head), *weight);
+    return success();
+  }
+  head.inputs = {c.memory(op.getInput()), *weight};
+  head.outputs = {c.createMemory(op.getResult())};
+  head.rows = rowsOf(op.getInput());
+  head.count = c.count(op.getInput());
+  c.emit(op, std::move(head));
+  return success();
+}
+
+static LogicalResult convertHeadArgmax(FunctionConverter &c,
+                                       lm::HeadArgmaxOp op) {
+  if (op.getSearch())
+    return convertHeadSearch(c, op);
+  if (op.getRounding())
+    return convertRoundedHead(c, op);
+  auto type = tensorType(op.getWeight());
+  FailureOr<Value> packed = c.denseWeight(op, op.getWeight());
+  if (failed(packed))
+    return failure();
+  emitHeadArgmax(c, op,
+                 {KernelFamily::head_argmax,
+                  {c.number("outputs", type.getDimSize(0)),
+                   c.number("columns", type.getDimSize(1)),
+                   c.type("element", type.getElementType())}},
+                 *packed);
+  return success();
+}
+
+static LogicalResult convertSelectTokens(FunctionConverter &c,
+                                         lm::SelectTokensOp op) {
+  Launch launch{KernelFamily::select_tokens,
+                {c.number("entries", op.getSet().size())}};
+  launch.inputs = {c.memory(op.getPlaces()),
+                   c.plan.getTokenTable(op.getLoc(), op.getSet())};
+  launch.outputs = {c.createMemory(op.getResult())};
+  launch.rows = tensorType(op.getPlaces()).getDimSize(0);
+  launch.count = c.count(op.getPlaces());
+  launch.perRow = true;
+  c.emit(op, std::move(launch));
   return success();
 }
 
@@ -351,6 +378,7 @@ ConversionResult tandem::convertFusedOp(FunctionConverter &c, Operation *op) {
         return convertAttentionInputs(c, op);
       })
       .Case([&](lm::HeadArgmaxOp op) { return convertHeadArgmax(c, op); })
+      .Case([&](lm::SelectTokensOp op) { return convertSelectTokens(c, op); })
       .Case([&](lm::LastPositionOp op) { return convertLastPosition(c, op); })
       .Default([](Operation *) { return std::nullopt; });
 }

@@ -161,6 +161,11 @@ FailureOr<Value> FunctionConverter::weight(Operation *user,
     order = repack.getSource();
     operands = repack->getOperands();
   }
+  lm::TokenSetAttr rows;
+  if (auto select = tensors[0].getDefiningOp<lm::SelectRowsOp>()) {
+    rows = select.getSet();
+    operands = {select.getWeight()};
+  }
   for (Value tensor : operands) {
     auto source = tensor.getDefiningOp<lm::WeightOp>();
     if (!source) {
@@ -169,7 +174,7 @@ FailureOr<Value> FunctionConverter::weight(Operation *user,
     }
     sources.push_back(source);
   }
-  return plan.getWeight(user->getLoc(), sources, packing, order);
+  return plan.getWeight(user->getLoc(), sources, packing, order, rows);
 }
 
 Value FunctionConverter::ropeTable(Operation *op, uint64_t dims,
@@ -285,7 +290,7 @@ LogicalResult FunctionConverter::checkTypes(Operation *op) {
 }
 
 LogicalResult FunctionConverter::convertOp(Operation *op) {
-  if (isa<lm::WeightOp, lm::RepackOp>(op))
+  if (isa<lm::WeightOp, lm::RepackOp, lm::SelectRowsOp>(op))
     return success();
   if (auto terminator = dyn_cast<func::ReturnOp>(op))
     return convertReturn(terminator);

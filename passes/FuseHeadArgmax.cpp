@@ -28,7 +28,7 @@ struct FuseHeadArgmax : OpRewritePattern<lm::ArgmaxOp> {
       return rewriter.notifyMatchFailure(op, "logits have another user");
     rewriter.replaceOpWithNewOp<lm::HeadArgmaxOp>(
         op, op.getType(), head.getInput(), head.getWeight(),
-        /*search=*/false, /*rounding=*/nullptr, /*vocabulary=*/nullptr);
+        /*search=*/false, /*rounding=*/nullptr);
     ++numFused;
     return success();
   }

@@ -147,8 +147,9 @@ private:
   Operand taps() {
     return weight<plan::TapsAttr>(number("taps"), number("channels"));
   }
-  /// The table that is input \p index.
+  /// The tables that are input \p index.
   Operand ropeTable(size_t index);
+  Operand tokenTable(size_t index);
   Operand keyValueCache() {
     return memory({2, number("heads"), number("slots"), number("dim")},
                   activations());
@@ -179,6 +180,20 @@ private:
 //===----------------------------------------------------------------------===//
 // Operands
 //===----------------------------------------------------------------------===//
+
+/// Any tokens will do, as long as there are so many.
+Operand ContractBuilder::tokenTable(size_t index) {
+  lm::TokenSetAttr set;
+  if (Value table = input(index))
+    if (auto given = table.getDefiningOp<plan::WeightOp>())
+      if (auto packing = dyn_cast<plan::TokenTableAttr>(given.getPacking()))
+        set = packing.getSet();
+  Operand operand;
+  operand.bytes = 4 * number("entries");
+  if (set && set.size() == number("entries"))
+    operand.packing = plan::TokenTableAttr::get(kernel.getContext(), set);
+  return operand;
+}
 
 /// Any theta will do: it is in the numbers of the table alone.
 Operand ContractBuilder::ropeTable(size_t index) {
@@ -237,6 +252,11 @@ LogicalResult ContractBuilder::checkRelations() {
       return kernel.emitOpError("expects dims up to head_dim, but got ")
              << number("dims") << " and " << number("head_dim");
     return expectMultiple("columns", "head_dim");
+  case KernelFamily::quant_head_argmax:
+    if (number("bits") != 4 || !type("scale", f32()).isBF16())
+      return kernel.emitOpError("expects 4 bits and scales in bf16, but got ")
+             << number("bits") << " and " << type("scale", f32());
+    return success();
   case KernelFamily::attention_inputs:
     if (number("dims") > number("dim"))
       return kernel.emitOpError("expects dims up to dim, but got ")
@@ -515,6 +535,18 @@ void ContractBuilder::addFamily() {
          parts};
     return;
   }
+  case KernelFamily::quant_head_argmax: {
+    auto parts =
+        static_cast<int64_t>(llvm::divideCeil(outputs, plan::kHeadPart));
+    c = {{matrix(columns),
+          weight<plan::RoundedCodesAttr>(outputs, columns, number("group"))},
+         {matrix(parts, f32()), matrix(parts, builder.getI32Type())},
+         parts};
+    return;
+  }
+  case KernelFamily::select_tokens:
+    c = {{tokens(rows), tokenTable(1)}, {tokens(rows)}, 1, true};
+    return;
   case KernelFamily::argmax_parts:
     c = {{matrix(number("parts"), f32()),
           matrix(number("parts"), builder.getI32Type())},

@@ -242,15 +242,34 @@ def RoundDraftHeadPass : Pass<"lm-round-draft-head", "::mlir::ModuleOp"> {
     %t = lm.head_argmax %x, %head
     // becomes, in the program that drafts
     %t = lm.head_argmax %x, %head
-        {rounding = #lm.grouped<bits = 4, group = 128>, vocabulary = 131072 : i64}
+        {rounding = #lm.grouped<bits = 4, group = 128>}
     ```
 
     A draft that is another one costs time and nothing else. Groups are of 128 columns, or of 64 where those do not divide
     a row. A drafter of several diffusion steps needs logits and keeps its head.
   }];
   let dependentDialects = ["::tandem::lm::LmDialect"];
-  let options = [Option<"vocabulary", "vocabulary", "int64_t", "0",
-                        "How many of the first tokens are drafted; 0: all">,
+  let options = [ReportOption];
+}
+
+def RestrictDraftVocabularyPass
+    : Pass<"lm-restrict-draft-vocabulary", "::mlir::ModuleOp"> {
+  let summary = "Drafts of some tokens of the vocabulary.";
+  let description = [{
+    ```mlir
+    %t = lm.head_argmax %x, %head
+    // becomes, in the program that drafts
+    %rows = lm.select_rows %head[#lm.token_set<0, 3, 17>]
+    %places = lm.head_argmax %x, %rows
+    %t = lm.select_tokens %places[#lm.token_set<0, 3, 17>]
+    ```
+
+    A token that is never drafted costs time and nothing else. How the head is read is chosen behind it, by `lm-search-heads` and `lm-round-draft-head`. A drafter of several diffusion steps needs logits
+    of all tokens: that is an error.
+  }];
+  let dependentDialects = ["::tandem::lm::LmDialect"];
+  let options = [ListOption<"tokens", "tokens", "int64_t",
+                            "Ids of the tokens that are drafted, ascending">,
                  ReportOption];
 }
 

@@ -59,17 +59,19 @@ void tandem::buildLoweringPipeline(OpPassManager &manager,
   manager.addPass(createCSEPass());
   manager.addPass(createCanonicalizerPass());
   addOptionalPass(manager, options, createFuseHeadArgmaxPass());
+  if (!options.draftTokens.empty()) {
+    RestrictDraftVocabularyPassOptions restriction;
+    restriction.tokens = options.draftTokens;
+    manager.addPass(createRestrictDraftVocabularyPass(restriction));
+  }
   if (options.searchesTarget || options.searchesDraft) {
     SearchHeadsPassOptions search;
     search.target = options.searchesTarget;
     search.draft = options.searchesDraft;
     manager.addPass(createSearchHeadsPass(search));
   }
-  if (options.roundsDraft) {
-    RoundDraftHeadPassOptions rounding;
-    rounding.vocabulary = options.draftVocabulary;
-    manager.addPass(createRoundDraftHeadPass(rounding));
-  }
+  if (options.roundsDraft)
+    manager.addPass(createRoundDraftHeadPass());
   // Behind rings and the blocks of drafts; processors have no kernels for it.
   if (plan::isGpu(options.arch)) {
     addOptionalPass(manager, options, createFuseAttentionInputsPass());
@@ -110,9 +112,9 @@ struct CommandLine : PassPipelineOptions<CommandLine> {
                            llvm::cl::desc("Search the head of the drafter")};
   Option<bool> roundDraft{*this, "round-draft", llvm::cl::init(false),
                           llvm::cl::desc("Round the head of the drafter")};
-  Option<int64_t> draftVocabulary{
-      *this, "draft-vocabulary", llvm::cl::init(0),
-      llvm::cl::desc("Tokens that a rounded head of the drafter knows")};
+  ListOption<int64_t> draftTokens{
+      *this, "draft-tokens",
+      llvm::cl::desc("Tokens that the drafter knows, ascending")};
   ListOption<std::string> disable{
       *this, "disable", llvm::cl::desc("Flags of passes to leave out")};
 
@@ -122,7 +124,7 @@ struct CommandLine : PassPipelineOptions<CommandLine> {
             searchTarget,
             searchDraft,
             roundDraft,
-            draftVocabulary,
+            llvm::SmallVector<int64_t>(draftTokens.begin(), draftTokens.end()),
             std::vector<std::string>(disable.begin(), disable.end())};
   }
 };

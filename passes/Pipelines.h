@@ -19,10 +19,10 @@ struct PipelineOptions {
   std::string arithmetic = "f32";
   /// Whether heads of the target, and that of the drafter, are searched.
   bool searchesTarget = false, searchesDraft = false;
-  /// Whether the head of the drafter is rounded, and how many of the first
-  /// tokens it then knows; 0: all.
+  /// Whether the head of the drafter is rounded.
   bool roundsDraft = false;
-  int64_t draftVocabulary = 0;
+  /// The tokens that are drafted, ascending; all when there are none.
+  llvm::SmallVector<int64_t> draftTokens = {};
   /// Flags of optional passes to leave out.
   std::vector<std::string> disabledPasses = {};
 };

@@ -119,10 +119,10 @@ Value PlanBuilder::createWeight(Location loc, StringRef name,
                                 StringRef checkpoint,
                                 ArrayRef<StringRef> sources,
                                 PackingAttrInterface packing,
-                                lm::SourceAttr repack) {
+                                lm::SourceAttr repack, lm::TokenSetAttr rows) {
   std::string key;
-  llvm::raw_string_ostream(key)
-      << checkpoint << "|" << llvm::join(sources, "|") << "|" << packing;
+  llvm::raw_string_ostream(key) << checkpoint << "|" << llvm::join(sources, "|")
+                                << "|" << packing << "|" << rows;
   WeightOp &weight = weights[key];
   if (weight)
     return weight.getResult();
@@ -138,9 +138,10 @@ Value PlanBuilder::createWeight(Location loc, StringRef name,
   setInsertionPoint(Weights);
   auto memory =
       MemRefType::get({packing.getSizeInBytes()}, builder.getI8Type());
-  weight = WeightOp::create(builder, loc, memory, builder.getStringAttr(unique),
-                            builder.getStringAttr(checkpoint),
-                            builder.getStrArrayAttr(sources), packing, repack);
+  weight =
+      WeightOp::create(builder, loc, memory, builder.getStringAttr(unique),
+                       builder.getStringAttr(checkpoint),
+                       builder.getStrArrayAttr(sources), packing, repack, rows);
   created(Weights, weight);
   return weight.getResult();
 }
@@ -148,7 +149,8 @@ Value PlanBuilder::createWeight(Location loc, StringRef name,
 FailureOr<Value> PlanBuilder::getWeight(Location loc,
                                         ArrayRef<lm::WeightOp> sources,
                                         PackingAttrInterface packing,
-                                        lm::SourceAttr repack) {
+                                        lm::SourceAttr repack,
+                                        lm::TokenSetAttr rows) {
   SmallVector<StringRef> names;
   for (lm::WeightOp source : sources) {
     if (source.getCheckpoint() != lm::WeightOp(sources[0]).getCheckpoint()) {
@@ -163,7 +165,12 @@ FailureOr<Value> PlanBuilder::getWeight(Location loc,
     if (name.consume_back(suffix))
       break;
   return createWeight(loc, (checkpoint + ":" + name).str(), checkpoint, names,
-                      packing, repack);
+                      packing, repack, rows);
+}
+
+Value PlanBuilder::getTokenTable(Location loc, lm::TokenSetAttr set) {
+  return createWeight(loc, "draft tokens", "", {},
+                      TokenTableAttr::get(loc.getContext(), set));
 }
 
 Value PlanBuilder::getRopeTable(Location loc, RopeTableAttr packing) {

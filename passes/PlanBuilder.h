@@ -38,14 +38,19 @@ public:
                                         mlir::Type element);
 
   /// The weight made from `sources` (ops of one checkpoint) by `packing`;
-  /// `repack` is null when they are in the order that it takes.
+  /// `repack` is null when they are in the order that it takes, `rows` when all
+  /// of them are packed.
   mlir::FailureOr<mlir::Value> getWeight(mlir::Location loc,
                                          llvm::ArrayRef<lm::WeightOp> sources,
                                          plan::PackingAttrInterface packing,
-                                         lm::SourceAttr repack);
+                                         lm::SourceAttr repack,
+                                         lm::TokenSetAttr rows);
 
   /// The table of `packing`, which has no sources.
   mlir::Value getRopeTable(mlir::Location loc, plan::RopeTableAttr packing);
+
+  /// The ids of the tokens of `set`.
+  mlir::Value getTokenTable(mlir::Location loc, lm::TokenSetAttr set);
 
   /// Symbol of the kernel of `family` with `parameters`.
   mlir::FlatSymbolRefAttr getKernel(mlir::Location loc,
@@ -65,7 +70,8 @@ private:
                            llvm::StringRef checkpoint,
                            llvm::ArrayRef<llvm::StringRef> sources,
                            plan::PackingAttrInterface packing,
-                           lm::SourceAttr repack = nullptr);
+                           lm::SourceAttr repack = nullptr,
+                           lm::TokenSetAttr rows = nullptr);
 
   mlir::ModuleOp module;
   mlir::OpBuilder builder;

@@ -44,8 +44,6 @@ struct RoundDraftHeadPass
         op.setRoundingAttr(lm::GroupedAttr::get(&getContext(), 4, group,
                                                 /*zeroPoints=*/false,
                                                 /*floatCodes=*/false));
-        if (vocabulary > 0 && vocabulary < type.getDimSize(0))
-          op.setVocabulary(vocabulary);
         ++numRounded;
       });
     }

@@ -16,6 +16,7 @@ void tandem::codegen::buildKernel(KernelBuilder &k) {
   case KernelFamily::fused_quant_linear:
     return buildLinear(k);
   case KernelFamily::head_argmax:
+  case KernelFamily::quant_head_argmax:
     return buildHeadArgmax(k);
   case KernelFamily::rms_norm:
   case KernelFamily::gated_rms_norm:
@@ -71,6 +72,8 @@ void tandem::codegen::buildKernel(KernelBuilder &k) {
     return buildUnmask(k);
   case KernelFamily::concat_tokens:
     return buildConcatTokens(k);
+  case KernelFamily::select_tokens:
+    return buildSelectTokens(k);
   case KernelFamily::accept:
     return buildAccept(k);
   case KernelFamily::copy:

@@ -18,6 +18,7 @@ void buildEmbed(KernelBuilder &k);
 /// `linear` and `quant_linear`, and their fused forms.
 void buildLinear(KernelBuilder &k);
 void buildHeadArgmax(KernelBuilder &k);
+void buildSelectTokens(KernelBuilder &k);
 
 // HeadKernels.cpp
 void buildHeadSearch(KernelBuilder &k);

@@ -153,6 +153,18 @@ void tandem::codegen::buildArgmaxParts(KernelBuilder &k, Memory result) {
   });
 }
 
+void tandem::codegen::buildSelectTokens(KernelBuilder &k) {
+  int64_t entries = k.spec().getInt("entries");
+  Memory places = k.operand(0, k.i32());
+  Memory table = k.operand(1, k.i32());
+  Memory result = k.operand(2, k.i32());
+  k.loopItems([&](Var row) {
+    Var place = k.toIndex(places.load(row));
+    Var exists = (place >= 0) & (place < entries);
+    result.store(row, table.load(k.select(exists, place, 0)));
+  });
+}
+
 void tandem::codegen::buildLastPosition(KernelBuilder &k) {
   Var start = k.operand(0, k.i32()).load(0);
   Var count = k.operand(1, k.i32()).load(0);

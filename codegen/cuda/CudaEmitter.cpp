@@ -51,6 +51,7 @@ StringRef getHeader(KernelFamily family) {
   case KernelFamily::fused_quant_linear:
     return "quant_linear.cuh";
   case KernelFamily::head_argmax:
+  case KernelFamily::quant_head_argmax:
     return "head.cuh";
   case KernelFamily::head_search:
     return "head_search.cuh";
@@ -95,6 +96,7 @@ StringRef getHeader(KernelFamily family) {
   case KernelFamily::mask_block:
   case KernelFamily::unmask:
   case KernelFamily::concat_tokens:
+  case KernelFamily::select_tokens:
   case KernelFamily::accept:
   case KernelFamily::last_position:
     return "tokens.cuh";
@@ -688,6 +690,13 @@ void KernelEmitter::emitFamily() {
     kernel.block = 32;
     operands({"const i32 *left", "const i32 *right", "i32 *result"});
     return call("concatTokens", "left, right, result");
+  case KernelFamily::select_tokens:
+    numbers({{"entries", get("entries")}});
+    kernel.block = 32;
+    operands({"const i32 *places", "const i32 *table", "i32 *result"});
+    return call("selectTokens", "places, table, result, live, rows");
+  case KernelFamily::quant_head_argmax:
+    return refuse("quant_head_argmax is a family of processors");
   case KernelFamily::accept:
     kernel.block = 32;
     operands({"const i32 *block", "const i32 *decided", "const i32 *start",

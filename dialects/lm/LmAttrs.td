@@ -116,6 +116,24 @@ def Lm_SourceAttr : Lm_Attr<"Source", "source"> {
   }];
 }
 
+def Lm_TokenSetAttr : Lm_Attr<"TokenSet", "token_set"> {
+  let summary = "Some tokens of a vocabulary.";
+  let description = [{
+    Ids in ascending order, so that of two tokens the same one stands first in the set and in the vocabulary:
+
+    ```mlir
+    #token_set = #lm.token_set<0, 3, 17>
+    ```
+  }];
+  let parameters = (ins ArrayRefParameter<"int32_t">:$tokens);
+  let assemblyFormat = "`<` $tokens `>`";
+  let genVerifyDecl = 1;
+  let genMnemonicAlias = 1;
+  let extraClassDeclaration = [{
+    int64_t size() const { return static_cast<int64_t>(getTokens().size()); }
+  }];
+}
+
 def Lm_NormAttr : Lm_Attr<"Norm", "norm"> {
   let summary = "Numbers of a root mean square norm.";
   let description = [{

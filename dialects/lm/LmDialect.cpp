@@ -134,6 +134,17 @@ LogicalResult GroupedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+LogicalResult TokenSetAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                   ArrayRef<int32_t> tokens) {
+  if (tokens.empty() || tokens.front() < 0)
+    return emitError() << "expects ids from 0 on";
+  for (auto [before, token] : llvm::zip(tokens, tokens.drop_front()))
+    if (token <= before)
+      return emitError() << "expects ids that ascend, but got " << token
+                         << " behind " << before;
+  return success();
+}
+
 LogicalResult SourceAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                  PackOrder order, int64_t bits, int64_t columns,
                                  int64_t group, int64_t blockRows,

@@ -217,10 +217,5 @@ LogicalResult HeadArgmaxOp::verify() {
       return emitOpError("expects a rounding to 4 bits in groups of a multiple "
                          "of 64 that divide ")
              << columns(getWeight()) << " columns, but got " << *rounding;
-  // (C5)
-  if (std::optional<int64_t> vocabulary = getVocabulary())
-    if (!getRounding() || *vocabulary < 1 || *vocabulary > rows(getWeight()))
-      return emitOpError("expects a rounding and a vocabulary of up to ")
-             << rows(getWeight()) << " tokens, but got " << *vocabulary;
   return success();
 }

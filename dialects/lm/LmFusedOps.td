@@ -181,8 +181,7 @@ def Lm_HeadArgmaxOp : Lm_Op<"head_argmax", [Pure]> {
     be the largest, and those are computed as ever. It is a way to compute the same tokens, to the bit (the page
     [heads](../heads.md) has the proof).
 
-    With `rounding` the weight is rounded, and with `vocabulary` only the first tokens are looked at. So another token may come out: this
-    is for drafts. In every group of columns let m be the entry that is largest in size, the first of equal ones:
+    With `rounding` the weight is rounded, so another token may come out: this is for drafts. In every group of columns let m be the entry that is largest in size, the first of equal ones:
 
     ```
     s            = bf16(m / -8)
@@ -201,11 +200,9 @@ def Lm_HeadArgmaxOp : Lm_Op<"head_argmax", [Pure]> {
     - (C2) there is one token per row.
     - (C3) what is searched or rounded is bf16, and not both.
     - (C4) rounding is to 4 bits without zero points, in groups of a multiple of 64 that divide the columns.
-    - (C5) a vocabulary has between 1 and all tokens and stands beside a rounding.
   }];
   let arguments = (ins Lm_Rows:$input, Lm_Matrix:$weight, UnitAttr:$search,
-                       OptionalAttr<Lm_GroupedAttr>:$rounding,
-                       OptionalAttr<I64Attr>:$vocabulary);
+                       OptionalAttr<Lm_GroupedAttr>:$rounding);
   let results = (outs Lm_Tokens:$result);
   let assemblyFormat = [{
     $input `,` $weight attr-dict

@@ -46,6 +46,23 @@ LogicalResult DequantOp::verify() {
                      columns(getResult()));
 }
 
+LogicalResult SelectRowsOp::verify() {
+  RankedTensorType weight = tensorType(getWeight()),
+                   result = tensorType(getResult());
+  // (C1)
+  if (getSet().getTokens().back() >= weight.getDimSize(0))
+    return emitOpError("expects tokens below ")
+           << weight.getDimSize(0) << ", but got "
+           << getSet().getTokens().back();
+  // (C2)
+  auto expected = RankedTensorType::get({getSet().size(), weight.getDimSize(1)},
+                                        weight.getElementType());
+  if (result != expected)
+    return emitOpError("expects a result of type ")
+           << expected << ", but got " << result;
+  return success();
+}
+
 LogicalResult RepackOp::verify() {
   SourceAttr source = getSource();
   int64_t rowCount = rows(getNewCodes());

@@ -94,6 +94,50 @@ def Lm_RepackOp : Lm_Op<"repack", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Lm_SelectRowsOp : Lm_Op<"select_rows", [Pure]> {
+  let summary = "The rows of some tokens.";
+  let description = [{
+    `result[i, :] = weight[set[i], :]`: a head or a table that knows some tokens of the vocabulary.
+
+    Example:
+
+    ```mlir
+    %w = lm.select_rows %head[#lm.token_set<0, 3, 17>]
+        : tensor<6144x384xbf16> -> tensor<3x384xbf16>
+    ```
+
+    Constraints:
+    - (C1) the weight has a row for every token of the set.
+    - (C2) the result has one row per token of the set, with the columns and the type of the weight.
+
+    No program runs it: `codegen` takes those rows when it writes the artefact.
+  }];
+  let arguments = (ins Lm_Matrix:$weight, Lm_TokenSetAttr:$set);
+  let results = (outs Lm_Matrix:$result);
+  let assemblyFormat = [{
+    $weight `[` qualified($set) `]` attr-dict `:` type($weight) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Lm_SelectTokensOp : Lm_Op<"select_tokens", [Pure, AllTypesMatch<["places", "result"]>]> {
+  let summary = "From places in a set to tokens.";
+  let description = [{
+    `result[r] = set[places[r]]`: what an argmax over the rows that `lm.select_rows` took is called in the vocabulary. A place outside of
+    the set is the first.
+
+    Example:
+
+    ```mlir
+    %t = lm.select_tokens %places[#lm.token_set<0, 3, 17>] : tensor<15xi32>
+    ```
+  }];
+  let arguments = (ins Lm_Tokens:$places, Lm_TokenSetAttr:$set);
+  let results = (outs Lm_Tokens:$result);
+  let assemblyFormat =
+      "$places `[` qualified($set) `]` attr-dict `:` type($result)";
+}
+
 //===----------------------------------------------------------------------===//
 // Linear layers
 //===----------------------------------------------------------------------===//

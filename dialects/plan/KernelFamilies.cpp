@@ -162,6 +162,12 @@ constexpr StringLiteral kHeadSettle[] = {"columns", "element", "outputs"};
 // logits [R, parts] f32, tokens, settled [R, parts] i32 -> [R] i32, and counts
 // [kHeadCounts] i32, which go up   [1 per row]
 constexpr StringLiteral kSettledArgmax[] = {"parts", "tiles"};
+// As head_argmax, w (rounded_codes).
+// Processors alone.
+constexpr StringLiteral kQuantHeadArgmax[] = {"bits", "columns", "group",
+                                              "outputs", "scale"};
+// places [R] i32, table (token_table) -> [R] i32   [1 per row]
+constexpr StringLiteral kSelectTokens[] = {"entries"};
 // x [R, columns], w (rounded_rows) -> the token of the largest logit [R] i32
 // GPU alone.
 constexpr StringLiteral kHeadDraft[] = {"columns", "group", "outputs"};
@@ -193,6 +199,8 @@ const KernelSignature kSignatures[] = {
     {kHeadSearch, kHeadOptions, 4, 2},
     {kHeadSettle, kHeadOptions, 4, 3},
     {kSettledArgmax, kAny, 3, 2}, {kHeadDraft, kAny, 2, 1},
+    {kQuantHeadArgmax, kHeadOptions, 2, 2},
+    {kSelectTokens, kAny, 2, 1},
 };
 // clang-format on
 static_assert(std::size(kSignatures) == getMaxEnumValForKernelFamily() + 1,

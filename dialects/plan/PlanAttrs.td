@@ -37,7 +37,8 @@ def Plan_KernelFamily
         Plan_Family<"argmax_parts", 31>, Plan_Family<"last_position", 32>,
         Plan_Family<"attention_inputs", 33>,
         Plan_Family<"head_search", 34>, Plan_Family<"head_settle", 35>,
-        Plan_Family<"settled_argmax", 36>, Plan_Family<"head_draft", 37>
+        Plan_Family<"settled_argmax", 36>, Plan_Family<"head_draft", 37>,
+        Plan_Family<"quant_head_argmax", 38>, Plan_Family<"select_tokens", 39>
       ]> {
   let cppNamespace = "::tandem::plan";
 }
@@ -266,10 +267,9 @@ def Plan_SearchErrorsAttr : Plan_Packing<"SearchErrors", "search_errors"> {
 }
 
 def Plan_RoundedRowsAttr : Plan_Packing<"RoundedRows", "rounded_rows"> {
-  let summary = "The first rows of a matrix, rounded to 4 bits.";
+  let summary = "A matrix, rounded to 4 bits, as GPUs read it.";
   let description = [{
-    One source: a matrix in bf16 with `columns` and at least `outputs` rows. Its first rows are rounded to codes of 4 bits with a
-    scale for every `group` columns, as `rounding` of `lm.head_argmax` says. Tiles of 16 outputs (the last one filled up with scales
+    One source: `outputs x columns` in bf16, rounded to codes of 4 bits with a scale in bf16 for every `group` columns, as `rounding` of `lm.head_argmax` says. Tiles of 16 outputs (the last one filled up with scales
     of zero), each one stream of groups; a group is its scales and then blocks of 64 columns, 16 bytes of each of 32 lanes:
 
     ```
@@ -295,6 +295,28 @@ def Plan_RoundedRowsAttr : Plan_Packing<"RoundedRows", "rounded_rows"> {
       return getColumns() / getGroup() * getGroupBytes();
     }
   }];
+}
+
+def Plan_RoundedCodesAttr : Plan_Packing<"RoundedCodes", "rounded_codes"> {
+  let summary = "A matrix, rounded to 4 bits, as processors read it.";
+  let description = [{
+    One source: `outputs x columns` in bf16, rounded as `#plan.rounded_rows` says. The codes and scales lie as those of
+    `#plan.interleaved_codes` with 4 bits and scales in bf16.
+  }];
+  let parameters = (ins "int64_t":$outputs, "int64_t":$columns,
+                        "int64_t":$group);
+  let extraClassDeclaration = [{
+    /// What they are packed as.
+    InterleavedCodesAttr getCodes() const;
+  }];
+}
+
+def Plan_TokenTableAttr : Plan_Packing<"TokenTable", "token_table"> {
+  let summary = "The ids of some tokens.";
+  let description = [{
+    No source: the tokens of a `#lm.token_set` in i32, in order.
+  }];
+  let parameters = (ins "::tandem::lm::TokenSetAttr":$set);
 }
 
 def Plan_VectorAttr : Plan_Packing<"Vector", "vector"> {

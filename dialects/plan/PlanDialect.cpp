@@ -258,6 +258,39 @@ int64_t RoundedRowsAttr::getSizeInBytes() const {
 
 int64_t RoundedRowsAttr::getSourceCount() const { return 1; }
 
+LogicalResult
+RoundedCodesAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                         int64_t outputs, int64_t columns, int64_t group) {
+  if (failed(verifySizes(emitError, {outputs, columns, group})))
+    return failure();
+  if (columns % group != 0)
+    return emitError() << "expects groups that divide " << columns
+                       << " columns, but got " << group;
+  return success();
+}
+
+InterleavedCodesAttr RoundedCodesAttr::getCodes() const {
+  return InterleavedCodesAttr::get(getContext(), getOutputs(), getColumns(),
+                                   /*bits=*/4, getGroup(),
+                                   BFloat16Type::get(getContext()));
+}
+
+int64_t RoundedCodesAttr::getSizeInBytes() const {
+  return getCodes().getSizeInBytes();
+}
+
+int64_t RoundedCodesAttr::getSourceCount() const { return 1; }
+
+LogicalResult
+TokenTableAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                       lm::TokenSetAttr set) {
+  return success();
+}
+
+int64_t TokenTableAttr::getSizeInBytes() const { return getSet().size() * 4; }
+
+int64_t TokenTableAttr::getSourceCount() const { return 0; }
+
 LogicalResult VectorAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                  int64_t length) {
   return verifySizes(emitError, {length});

@@ -9,6 +9,7 @@
 #include "dialects/plan/KernelFamilies.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace tandem::plan;
@@ -43,6 +44,15 @@ LogicalResult StateOp::verify() {
   return verifyOffset(*this, getOffset());
 }
 
+/// Outputs of a packing whose source is one matrix.
+static std::optional<int64_t> getMatrixOutputs(PackingAttrInterface packing) {
+  return llvm::TypeSwitch<Attribute, std::optional<int64_t>>(packing)
+      .Case<InterleavedAttr, RowsAttr, SearchCodesAttr, SearchScalesAttr,
+            SearchErrorsAttr, RoundedRowsAttr, RoundedCodesAttr>(
+          [](auto matrix) { return matrix.getOutputs(); })
+      .Default([](Attribute) { return std::nullopt; });
+}
+
 LogicalResult WeightOp::verify() {
   // (C1)
   auto type = cast<MemRefType>(getResult().getType());
@@ -59,6 +69,12 @@ LogicalResult WeightOp::verify() {
   if (static_cast<int64_t>(getSources().size()) != sources)
     return emitOpError("expects ")
            << sources << " sources, but got " << getSources().size();
+  // (C4)
+  if (lm::TokenSetAttr tokens = getRowsAttr())
+    if (std::optional<int64_t> outputs = getMatrixOutputs(getPacking());
+        repack || outputs != tokens.size())
+      return emitOpError("expects a packing of ")
+             << tokens.size() << " rows of a matrix, but got " << getPacking();
   // (C3)
   if (!repack)
     return success();

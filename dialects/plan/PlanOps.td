@@ -77,12 +77,21 @@ def Plan_Repack : Attr<CPred<"::llvm::isa<::tandem::lm::SourceAttr>($_self)">,
   let convertFromStorage = "$_self";
 }
 
+/// `#lm.token_set`.
+def Plan_TokenSet
+    : Attr<CPred<"::llvm::isa<::tandem::lm::TokenSetAttr>($_self)">,
+           "some tokens"> {
+  let storageType = "::tandem::lm::TokenSetAttr";
+  let returnType = "::tandem::lm::TokenSetAttr";
+  let convertFromStorage = "$_self";
+}
+
 def Plan_WeightOp : Plan_Op<"weight", [HasParent<"::mlir::ModuleOp">]> {
   let summary = "Read-only bytes in the layout of the kernels.";
   let description = [{
     Made from tensors `sources` of the checkpoint `checkpoint` (a key of `lm.checkpoints`) by the packing; table `Weight`.
     Where the checkpoint has codes in an order other than that of `#lm.grouped`, `repack` says which: then the sources are
-    the operands of `lm.repack`.
+    the operands of `lm.repack`. With `rows` only those rows of the source are packed, in this order.
 
     Example:
 
@@ -99,14 +108,16 @@ def Plan_WeightOp : Plan_Op<"weight", [HasParent<"::mlir::ModuleOp">]> {
     - (C1) the memory is one dimension of i8, as many as the packing has bytes.
     - (C2) there are as many sources as the packing takes, or as `lm.repack` does.
     - (C3) what is repacked has the bits, columns, groups and zero points of its packing.
+    - (C4) rows are as many as the outputs of the packing, which is one of a single matrix.
   }];
   let arguments = (ins StrAttr:$name, StrAttr:$checkpoint, StrArrayAttr:$sources,
                        Plan_PackingInterface:$packing,
-                       OptionalAttr<Plan_Repack>:$repack);
+                       OptionalAttr<Plan_Repack>:$repack,
+                       OptionalAttr<Plan_TokenSet>:$rows);
   let results = (outs Plan_Memory:$result);
   let assemblyFormat = [{
     $name `from` $checkpoint $sources (`repack` `(` $repack^ `)`)?
-    `packing` `(` $packing `)` attr-dict `:` type($result)
+    (`rows` `(` $rows^ `)`)? `packing` `(` $packing `)` attr-dict `:` type($result)
   }];
   let hasVerifier = 1;
 }

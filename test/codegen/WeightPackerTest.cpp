@@ -451,15 +451,52 @@ TEST_F(WeightPackerTest, Search) {
 }
 
 TEST_F(WeightPackerTest, RoundedRows) {
-  for (auto [rows, outputs, columns, group] :
-       {std::array<int64_t, 4>{40, 40, 256, 128}, {40, 21, 192, 64}}) {
-    std::vector<uint16_t> matrix = makeRows(rows, columns);
-    OwnedTensor tensor(DType::BF16, {rows, columns}, ArrayRef(matrix));
+  for (auto [outputs, columns, group] :
+       {std::array<int64_t, 3>{40, 256, 128}, {21, 192, 64}}) {
+    std::vector<uint16_t> matrix = makeRows(outputs, columns);
+    OwnedTensor tensor(DType::BF16, {outputs, columns}, ArrayRef(matrix));
     EXPECT_EQ(
         pack(plan::RoundedRowsAttr::get(&context, outputs, columns, group),
              {&tensor}),
         gpucheck::packRounded(matrix, outputs, columns, group).packed);
   }
+}
+
+TEST_F(WeightPackerTest, RoundedCodes) {
+  constexpr int64_t outputs = 21, columns = 192, group = 64;
+  std::vector<uint16_t> matrix = makeRows(outputs, columns);
+  OwnedTensor tensor(DType::BF16, {outputs, columns}, ArrayRef(matrix));
+  auto packing = plan::RoundedCodesAttr::get(&context, outputs, columns, group);
+  std::vector<uint8_t> packed = pack(packing, {&tensor});
+  plan::InterleavedCodesAttr codes = packing.getCodes();
+  ASSERT_EQ(static_cast<int64_t>(packed.size()), codes.getSizeInBytes());
+  gpucheck::Rounded rounded =
+      gpucheck::packRounded(matrix, outputs, columns, group);
+  for (int64_t output = 0; output < outputs; ++output)
+    for (int64_t k = 0; k < columns; ++k) {
+      const uint8_t *record = packed.data() +
+                              output / 16 * codes.getTileBytes() +
+                              k / group * codes.getGroupBytes();
+      int64_t lane = output % 16, inGroup = k % group;
+      uint16_t scale;
+      std::memcpy(&scale, record + lane * 2, 2);
+      int code = record[codes.getScaleBytes() + (inGroup / 8 * 16 + lane) * 4 +
+                        inGroup % 8 / 2] >>
+                     (inGroup % 2 * 4) &
+                 15;
+      EXPECT_EQ(gpucheck::fromBf16(scale) *
+                    static_cast<float>(code >= 8 ? code - 16 : code),
+                rounded.values[output * columns + k])
+          << output << ", " << k;
+    }
+}
+
+TEST_F(WeightPackerTest, TokenTable) {
+  auto set = lm::TokenSetAttr::get(&context, {0, 3, 70000});
+  std::vector<uint8_t> packed =
+      pack(plan::TokenTableAttr::get(&context, set), {});
+  EXPECT_EQ(packed,
+            (std::vector<uint8_t>{0, 0, 0, 0, 3, 0, 0, 0, 0x70, 0x11, 1, 0}));
 }
 
 TEST_F(WeightPackerTest, HeadsThatAreNotFinite) {
@@ -479,7 +516,7 @@ TEST_F(WeightPackerTest, HeadsThatAreNotFinite) {
   EXPECT_EQ(errorOf(codegen::checkSources(
                 plan::RoundedRowsAttr::get(&context, 17, 64, 64), {&tensor})),
             "model.safetensors: tensor 'layers.0.w' is BF16 [16, 64], expected "
-            "BF16 with at least 17 rows of 64");
+            "BF16 [17, 64]");
 }
 
 TEST_F(WeightPackerTest, StopsWhenTheSinkFails) {

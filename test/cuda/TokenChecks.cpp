@@ -119,6 +119,33 @@ void addUnmask(Suite &suite, int64_t size, int64_t columns, int64_t fill) {
   });
 }
 
+void addSelect(Suite &suite) {
+  constexpr int64_t entries = 1000;
+  std::string kernel = suite.kernel(nextName(suite), "select_tokens",
+                                    "{" + number("entries", entries) + "}");
+  suite.check([=](Run &run) {
+    constexpr int rows = 40, live = 38;
+    std::vector<int32_t> places, table, expected;
+    for (int i = 0; i < entries; ++i)
+      table.push_back(7 * i + 3);
+    for (int row = 0; row < rows; ++row)
+      places.push_back(row * 97 % entries);
+    places[3] = entries;
+    places[4] = -1;
+    for (int row = 0; row < live; ++row)
+      expected.push_back(table[row == 3 || row == 4 ? 0 : places[row]]);
+    Array<int32_t> placeMemory(run, places), tableMemory(run, table),
+        output(run, size_t(rows));
+    Array<int32_t> liveMemory(run, std::vector<int32_t>{live});
+    run.launch(kernel, {&placeMemory, &tableMemory, &output}, rows,
+               &liveMemory);
+    std::vector<int32_t> got = output.values();
+    run.untouched("select_tokens", got, live);
+    got.resize(live);
+    run.same("select_tokens", got, expected);
+  });
+}
+
 void addAccept(Suite &suite) {
   std::string kernel = suite.kernel(nextName(suite), "accept", "{}");
   suite.check([=](Run &run) {
@@ -165,5 +192,6 @@ void tandem::gpucheck::addTokenChecks(Suite &suite) {
   addUnmask(suite, 16, 1021, 100);
   addUnmask(suite, 2, 6144, 1);
   addUnmask(suite, 8, 100, 3);
+  addSelect(suite);
   addAccept(suite);
 }

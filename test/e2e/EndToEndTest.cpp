@@ -227,6 +227,61 @@ TEST_P(SearchedHeadTest, FindsTheSameTokens) {
               counts->fullPasses);
 }
 
+//===----------------------------------------------------------------------===//
+// What is drafted
+//===----------------------------------------------------------------------===//
+
+/// Tokens in a round of the pair \p name on all prompts of the demo golden,
+/// whose text it has to write.
+double measureDrafts(const std::string &name) {
+  Pair &pair = Pair::get(name);
+  size_t tokens = 0, rounds = 0;
+  for (const GoldenPrompt &prompt : getGolden("demo").prompts()) {
+    Generation drafted =
+        pair.generate(prompt.ids, prompt.greedy.size(), /*useDrafter=*/true);
+    EXPECT_EQ(drafted.ids, prompt.greedy) << name << ": " << prompt.text;
+    for (uint32_t length : drafted.acceptLengths) {
+      tokens += length;
+      ++rounds;
+    }
+  }
+  double mean = double(tokens) / double(rounds);
+  std::printf("%s: %.3f tokens a round\n", name.c_str(), mean);
+  return mean;
+}
+
+TEST(DraftHeadTest, RoundedHeadsDraftAlmostAsWell) {
+  double whole = measureDrafts("demo"), rounded = measureDrafts("demo-rounded");
+  EXPECT_GT(rounded, whole * 0.95);
+  // As a rule some drafts are others.
+  EXPECT_NE(rounded, whole);
+}
+
+TEST(DraftHeadTest, TokensOfATextAreBetterThanTheFirst) {
+  double whole = measureDrafts("demo"), first = measureDrafts("demo-first"),
+         chosen = measureDrafts("demo-chosen"),
+         searched = measureDrafts("demo-chosen-searched"),
+         rounded = measureDrafts("demo-chosen-rounded");
+  EXPECT_GT(chosen, first);
+  EXPECT_LT(chosen, whole);
+  // A search finds the same drafts.
+  EXPECT_EQ(searched, chosen);
+  EXPECT_GT(rounded, first);
+}
+
+TEST(DraftHeadTest, DraftsOfSomeTokensChangeNoText) {
+  Pair &pair = Pair::get("tiny-chosen-rounded-int8");
+  for (const GoldenPrompt &prompt : getGolden("tiny").prompts()) {
+    SCOPED_TRACE(prompt.text);
+    Generation drafted = pair.generate(prompt.ids, prompt.greedy.size(), true);
+    Generation plain = Pair::get("tiny-narrow-int8")
+                           .generate(prompt.ids, prompt.greedy.size(), false);
+    EXPECT_EQ(drafted.ids, plain.ids);
+    EXPECT_EQ(pair.generate(prompt.ids, prompt.greedy.size(), false).ids,
+              plain.ids);
+  }
+}
+
 /// The tiny pair in other formats (write_formats.py): weights are the same
 /// numbers, so everything is, bit for bit.
 class FormatTest : public TestWithParam<const char *> {};

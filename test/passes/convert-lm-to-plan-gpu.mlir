@@ -215,10 +215,9 @@ func.func @searched(%x: tensor<4x64xbf16> {lm.port = "x"})
 // CHECK: plan.launch @head_draft_100x128_g64 ins(%{{.*}}, %[[W]] : {{.*}}) outs(%{{.*}} : memref<4xi32>) rows 4 items 1
 func.func @rounded(%x: tensor<4x128xbf16> {lm.port = "x"})
     -> (tensor<4xi32> {lm.port = "y"}) {
-  %w = lm.weight "target", "head.weight" : tensor<200x128xbf16>
-  %y = lm.head_argmax %x, %w
-      {rounding = #lm.grouped<bits = 4, group = 64>, vocabulary = 100 : i64}
-      : tensor<4x128xbf16>, tensor<200x128xbf16> -> tensor<4xi32>
+  %w = lm.weight "target", "head.weight" : tensor<100x128xbf16>
+  %y = lm.head_argmax %x, %w {rounding = #lm.grouped<bits = 4, group = 64>}
+      : tensor<4x128xbf16>, tensor<100x128xbf16> -> tensor<4xi32>
   return %y : tensor<4xi32>
 }
 

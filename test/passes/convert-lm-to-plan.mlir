@@ -391,11 +391,39 @@ func.func @searched(%x: tensor<4x64xf32> {lm.port = "x"})
 
 // -----
 
-func.func @negative_rounded(%x: tensor<4x64xf32> {lm.port = "x"})
+// A head that is rounded, of some tokens: the parts of one that is not.
+// CHECK: %[[W:.*]] = plan.weight "target:head" from "target" ["head.weight"] rows(#[[SET:.*]]) packing(#plan.rounded_codes<outputs = 3, columns = 64, group = 64>)
+// CHECK: %[[IDS:.*]] = plan.weight "draft tokens" from "" [] packing(#plan.token_table<set = #[[SET]]>) : memref<12xi8>
+// CHECK: plan.kernel @quant_head_argmax_3x64_q4_g64_bf16 quant_head_argmax
+// CHECK: plan.kernel @select_tokens_e3 select_tokens
+// CHECK: plan.program @rounded
+// CHECK: plan.launch @quant_head_argmax_3x64_q4_g64_bf16 ins(%{{.*}}, %[[W]] : {{.*}}) outs(%[[L:.*]], %[[T:.*]] : memref<4x1xf32>, memref<4x1xi32>) rows 4 items 1
+// CHECK: plan.launch @argmax_parts_p1 ins(%[[L]], %[[T]] : {{.*}}) outs(%[[PLACES:.*]] : memref<4xi32>) rows 4 items 1 per_row
+// CHECK: plan.launch @select_tokens_e3 ins(%[[PLACES]], %[[IDS]] : {{.*}}) outs(%{{.*}} : memref<4xi32>) rows 4 items 1 per_row
+func.func @rounded(%x: tensor<4x64xf32> {lm.port = "x"})
     -> (tensor<4xi32> {lm.port = "y"}) {
   %w = lm.weight "target", "head.weight" : tensor<200x64xbf16>
-  // expected-error @below {{is rounded, which only GPUs have a kernel for}}
-  %y = lm.head_argmax %x, %w {rounding = #lm.grouped<bits = 4, group = 64>}
-      : tensor<4x64xf32>, tensor<200x64xbf16> -> tensor<4xi32>
+  %r = lm.select_rows %w[#lm.token_set<0, 3, 17>]
+      : tensor<200x64xbf16> -> tensor<3x64xbf16>
+  %p = lm.head_argmax %x, %r {rounding = #lm.grouped<bits = 4, group = 64>}
+      : tensor<4x64xf32>, tensor<3x64xbf16> -> tensor<4xi32>
+  %y = lm.select_tokens %p[#lm.token_set<0, 3, 17>] : tensor<4xi32>
   return %y : tensor<4xi32>
+}
+
+// -----
+
+// The whole head and some rows of it are two weights.
+// CHECK-DAG: plan.weight "target:head" from "target" ["head.weight"] packing(#plan.interleaved<outputs = 200, columns = 64, element = bf16>)
+// CHECK-DAG: plan.weight "target:head#2" from "target" ["head.weight"] rows(#{{.*}}) packing(#plan.interleaved<outputs = 3, columns = 64, element = bf16>)
+func.func @both(%x: tensor<4x64xf32> {lm.port = "x"})
+    -> (tensor<4xi32> {lm.port = "y"}, tensor<4xi32> {lm.port = "z"}) {
+  %w = lm.weight "target", "head.weight" : tensor<200x64xbf16>
+  %y = lm.head_argmax %x, %w
+      : tensor<4x64xf32>, tensor<200x64xbf16> -> tensor<4xi32>
+  %r = lm.select_rows %w[#lm.token_set<0, 3, 17>]
+      : tensor<200x64xbf16> -> tensor<3x64xbf16>
+  %z = lm.head_argmax %x, %r
+      : tensor<4x64xf32>, tensor<3x64xbf16> -> tensor<4xi32>
+  return %y, %z : tensor<4xi32>, tensor<4xi32>
 }

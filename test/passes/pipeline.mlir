@@ -4,6 +4,14 @@
 // RUN: qopt %s --tandem-pipeline="disable=lm-fuse-residual,lm-fuse-norm-linear" \
 // RUN:   --dump-pass-pipeline 2>&1 >/dev/null | FileCheck %s --check-prefix=DISABLED
 
+// RUN: qopt %s --tandem-pipeline="draft-tokens=0,3 round-draft search-draft" \
+// RUN:   --dump-pass-pipeline 2>&1 >/dev/null | FileCheck %s --check-prefix=DRAFT
+
+// What is drafted, then how its head is read.
+// DRAFT: lm-restrict-draft-vocabulary{{.*}}tokens={0,3}
+// DRAFT: lm-search-heads
+// DRAFT: lm-round-draft-head
+
 // DISABLED: lm-fuse-projections
 // DISABLED-NOT: lm-fuse-residual
 // DISABLED-NOT: lm-fuse-norm-linear

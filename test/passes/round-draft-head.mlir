@@ -1,6 +1,4 @@
 // RUN: qopt %s --lm-round-draft-head --split-input-file | FileCheck %s
-// RUN: qopt %s --lm-round-draft-head=vocabulary=60 --split-input-file \
-// RUN:   | FileCheck %s --check-prefix=SMALL
 // RUN: qopt %s --lm-round-draft-head=report --split-input-file 2>&1 \
 // RUN:   >/dev/null | FileCheck %s --check-prefix=REPORT
 
@@ -10,8 +8,6 @@
 module {
   // CHECK-LABEL: @draft
   // CHECK: lm.head_argmax %{{.*}}, %{{.*}} {rounding = #lm.grouped<bits = 4, group = 128>}
-  // SMALL-LABEL: @draft
-  // SMALL: lm.head_argmax %{{.*}}, %{{.*}} {rounding = #lm.grouped<bits = 4, group = 128>, vocabulary = 60 : i64}
   func.func @draft(%x: tensor<15x256xbf16>, %w: tensor<100x256xbf16>)
       -> tensor<15xi32> {
     %t = lm.head_argmax %x, %w

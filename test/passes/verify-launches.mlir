@@ -1091,3 +1091,29 @@ module attributes {plan.arch = "x86-64-v3"} {
         outs(%t, %tokens : memref<4xi32>, memref<4x2xi32>) rows 4 items 1 per_row
   }
 }
+
+// -----
+
+module attributes {plan.arch = "x86-64-v3"} {
+  %x = plan.port "x" : memref<4x64xf32>
+  %p = plan.port "p" : memref<4xi32>
+  %t = plan.port "t" : memref<4xi32>
+  %w = plan.weight "w" from "target" ["w"] packing(#plan.rounded_codes<outputs = 200, columns = 64, group = 64>) : memref<7072xi8>
+  %v = plan.weight "v" from "target" ["w"] packing(#plan.rounded_codes<outputs = 200, columns = 64, group = 32>) : memref<7488xi8>
+  %ids = plan.weight "ids" from "" [] packing(#plan.token_table<set = <0, 3, 17>>) : memref<12xi8>
+  %two = plan.weight "two" from "" [] packing(#plan.token_table<set = <0, 3>>) : memref<8xi8>
+  plan.kernel @head quant_head_argmax {bits = 4 : i64, columns = 64 : i64, group = 64 : i64, outputs = 200 : i64, scale = bf16}
+  plan.kernel @tokens select_tokens {entries = 3 : i64}
+  // expected-error @below {{expects 4 bits and scales in bf16, but got 8 and 'bf16'}}
+  plan.kernel @wide quant_head_argmax {bits = 8 : i64, columns = 64 : i64, group = 64 : i64, outputs = 200 : i64, scale = bf16}
+  plan.program @rounded_head() -> () {
+    %logits = plan.buffer : memref<4x2xf32>
+    %best = plan.buffer : memref<4x2xi32>
+    plan.launch @head ins(%x, %w : memref<4x64xf32>, memref<7072xi8>) outs(%logits, %best : memref<4x2xf32>, memref<4x2xi32>) rows 4 items 2
+    plan.launch @tokens ins(%p, %ids : memref<4xi32>, memref<12xi8>) outs(%t : memref<4xi32>) rows 4 items 1 per_row
+    // expected-error @below {{expects input 1 to be packed as #plan.rounded_codes<outputs = 200, columns = 64, group = 64>, but got #plan.rounded_codes<outputs = 200, columns = 64, group = 32>}}
+    plan.launch @head ins(%x, %v : memref<4x64xf32>, memref<7488xi8>) outs(%logits, %best : memref<4x2xf32>, memref<4x2xi32>) rows 4 items 2
+    // expected-error @below {{expects input 1 to have 12 bytes, but got 8}}
+    plan.launch @tokens ins(%p, %two : memref<4xi32>, memref<8xi8>) outs(%t : memref<4xi32>) rows 4 items 1 per_row
+  }
+}

@@ -167,6 +167,10 @@ static Grouped getGrouped(lm::GroupedAttr format) {
           format.getFloatCodes()};
 }
 
+static IntTensor getTokens(lm::TokenSetAttr set) {
+  return IntTensor::of(set.getTokens());
+}
+
 /// One call of a function: the values of its SSA names.
 class Interpreter::Frame {
 public:
@@ -354,6 +358,17 @@ Error Interpreter::Frame::runOp(mlir::Operation &operation) {
         set(op.getNewCodes(), std::move(newCodes));
         set(op.getNewScales(), std::move(newScales));
       })
+      .Case([&](lm::SelectRowsOp op) {
+        // As an embedding looks rows up.
+        set(op, embed(getTokens(op.getSet()), tensor(op.getWeight()), 1));
+      })
+      .Case([&](lm::SelectTokensOp op) {
+        IntTensor result = getTokens(op.getSet()),
+                  places = ints(op.getPlaces());
+        for (int32_t &place : places.data)
+          place = result.data.at(place);
+        set(op, std::move(places));
+      })
       .Case([&](lm::EmbedOp op) {
         set(op, embed(ints(op.getTokens()), tensor(op.getTable()),
                       op.getScale().convertToFloat()));
@@ -469,8 +484,7 @@ Error Interpreter::Frame::runOp(mlir::Operation &operation) {
       .Case([&](lm::HeadArgmaxOp op) {
         Tensor weight = tensor(op.getWeight());
         if (std::optional<lm::GroupedAttr> rounding = op.getRounding())
-          weight = roundGroups(weight, rounding->getGroup(),
-                               op.getVocabulary().value_or(weight.shape[0]));
+          weight = roundGroups(weight, rounding->getGroup());
         set(op,
             argmax(step(op.getInput(), linear(tensor(op.getInput()), weight))));
       })

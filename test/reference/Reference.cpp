@@ -147,11 +147,10 @@ Tensor tandem::reference::embed(const IntTensor &tokens, const Tensor &table,
   return result;
 }
 
-Tensor tandem::reference::roundGroups(const Tensor &weight, int64_t group,
-                                      int64_t rows) {
-  int64_t columns = weight.shape[1];
-  Tensor result({rows, columns});
-  for (int64_t first = 0; first < rows * columns; first += group) {
+Tensor tandem::reference::roundGroups(const Tensor &weight, int64_t group) {
+  Tensor result(weight.shape);
+  auto count = static_cast<int64_t>(weight.data.size());
+  for (int64_t first = 0; first < count; first += group) {
     float largest = 0;
     for (int64_t i = first; i < first + group; ++i)
       if (std::fabs(weight.data[i]) > std::fabs(largest))

@@ -116,9 +116,9 @@ std::pair<IntTensor, Tensor> repack(const IntTensor &codes,
 Tensor embed(const IntTensor &tokens, const Tensor &table, float scale);
 Tensor linear(const Tensor &input, const Tensor &weight);
 
-/// The first \p rows rows of \p weight, in groups of \p group columns rounded
-/// to codes of 4 bits: `rounding` of `lm.head_argmax`.
-Tensor roundGroups(const Tensor &weight, int64_t group, int64_t rows);
+/// \p weight, in groups of \p group columns rounded to codes of 4 bits:
+/// `rounding` of `lm.head_argmax`.
+Tensor roundGroups(const Tensor &weight, int64_t group);
 Tensor quantLinear(const Tensor &input, const IntTensor &codes,
                    const Tensor &scales, const Grouped &format);
 

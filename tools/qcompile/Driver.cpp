@@ -16,6 +16,7 @@
 #include "passes/Pipelines.h"
 #include "runtime/KernelAbi.h"
 #include "tools/qcompile/Diagnostics.h"
+#include "tools/qcompile/DraftVocabulary.h"
 #include "tools/qcompile/Report.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -91,6 +92,8 @@ private:
   LogicalResult compileForGpu();
   LogicalResult writeArtifact();
   LogicalResult readTokenizer();
+  /// Chooses the tokens that are drafted, where not all of them are.
+  LogicalResult chooseDraftTokens();
 
   /// Writes what \p print prints to the file \p path.
   LogicalResult writeFile(StringRef path,
@@ -120,6 +123,7 @@ private:
   codegen::ArtifactContents contents;
   std::optional<codegen::OutputFile> file;
   Stage stage = Stage::Import;
+  SmallVector<int64_t> draftTokens;
   bool isEmitted = false;
 };
 
@@ -148,16 +152,6 @@ LogicalResult Driver::checkTarget() {
     return diagnostics.report(createStringError(
         "--activations " + activations +
         ": expected bf16, there are no other kernels for " + arch));
-  if (!forGpu && getDraftHead() == "int4")
-    return diagnostics.report(createStringError(
-        "--draft-head int4: expected bf16 or int8, there is no other kernel "
-        "for " +
-        arch));
-  if (options.draftVocabulary && getDraftHead() != "int4")
-    return diagnostics.report(createStringError(
-        "--draft-vocab: expected --draft-head int4, which has a head of its "
-        "own, got " +
-        getDraftHead()));
   if (options.emit == (forGpu ? Stage::Cpu : Stage::Cuda))
     return diagnostics.report(createStringError(
         Twine("--emit ") + (forGpu ? "cpu" : "cuda") + ": expected " +
@@ -328,7 +322,7 @@ static int64_t getVocabulary(ModuleOp module) {
 /// Reads the tokenizer of a pair, and how it talks; a single function does
 /// not.
 LogicalResult Driver::readTokenizer() {
-  if (!hasLoop() || options.emit)
+  if (!hasLoop() || (options.emit && options.draftVocabularyText.empty()))
     return mlir::success();
   auto checkpoints = (*module)->getAttrOfType<mlir::DictionaryAttr>(
       lm::LmDialect::kCheckpointsAttrName);
@@ -360,6 +354,55 @@ LogicalResult Driver::readTokenizer() {
   if (failed(chat))
     return mlir::failure();
   contents.chat = *chat;
+  return mlir::success();
+}
+
+LogicalResult Driver::chooseDraftTokens() {
+  if (!options.draftVocabulary)
+    return mlir::success();
+  auto refuse = [&](const Twine &message) {
+    return diagnostics.report(createStringError(
+        "--draft-vocab " + Twine(*options.draftVocabulary) + ": " + message));
+  };
+  auto loops = module->getOps<lm::SpeculateOp>();
+  if (loops.empty() || !(*loops.begin()).getDraft())
+    return refuse("expected a pair at the stage import or fused, whose drafter "
+                  "can be changed");
+  int64_t count = *options.draftVocabulary, vocabulary = getVocabulary(*module);
+  if (count > vocabulary)
+    return refuse("expected up to " + Twine(vocabulary) +
+                  ", the tokens that the model has");
+  SmallVector<int64_t> kept;
+  std::vector<uint32_t> text;
+  std::string flags = "--draft-vocab " + std::to_string(count);
+  if (const std::string &path = options.draftVocabularyText; !path.empty()) {
+    if (!contents.tokenizer)
+      return diagnostics.report(createStringError(
+          "--draft-vocab-text " + path + ": the target has no tokenizer"));
+    FailureOr<std::vector<uint32_t>> tokens =
+        diagnostics.report(readTokens(path, *contents.tokenizer));
+    if (failed(tokens))
+      return mlir::failure();
+    text = std::move(*tokens);
+    // What ends an answer, and what markup is written with: a text need not
+    // have any of it.
+    for (int32_t token : (*loops.begin()).getStopTokens())
+      kept.push_back(token);
+    for (const auto &added : contents.tokenizer->added)
+      kept.push_back(added.id);
+    llvm::sort(kept);
+    kept.erase(llvm::unique(kept), kept.end());
+    if (count < static_cast<int64_t>(kept.size()))
+      return refuse("expected at least " + Twine(kept.size()) +
+                    ", the tokens that end a text or are markup");
+    flags += " --draft-vocab-text " + sys::path::filename(path).str();
+  }
+  if (count < vocabulary)
+    draftTokens = chooseTokens(count, vocabulary, kept, text);
+  auto before = (*module)->getAttrOfType<mlir::StringAttr>(kOptionsAttrName);
+  if (before)
+    flags = before.str() + " " + flags;
+  (*module)->setAttr(kOptionsAttrName, mlir::StringAttr::get(&context, flags));
   return mlir::success();
 }
 
@@ -610,7 +653,7 @@ LogicalResult Driver::run() {
     return mlir::failure();
   if (failed(options.input.empty() ? importPair() : readStage()))
     return mlir::failure();
-  if (failed(readTokenizer()))
+  if (failed(readTokenizer()) || failed(chooseDraftTokens()))
     return mlir::failure();
 
   // What `--activations` calls int8 is a type.
@@ -621,7 +664,7 @@ LogicalResult Driver::run() {
   pipeline.searchesTarget = getVerifyHead() == "int8";
   pipeline.searchesDraft = getDraftHead() == "int8";
   pipeline.roundsDraft = getDraftHead() == "int4";
-  pipeline.draftVocabulary = options.draftVocabulary.value_or(0);
+  pipeline.draftTokens = draftTokens;
   pipeline.disabledPasses = options.disabledPasses;
   struct Phase {
     Stage stage;

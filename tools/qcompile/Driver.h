@@ -36,8 +36,10 @@ struct Options {
   /// The same for the drafter; or int4, for which drafts may be others. Empty:
   /// int4 on a GPU, bf16 on a processor.
   std::string draftHead;
-  /// Of the first tokens those that are drafted, with int4.
+  /// How many tokens are drafted; none: all. They are those that the text file
+  /// has most often, or without one the first.
   std::optional<int64_t> draftVocabulary;
+  std::string draftVocabularyText;
   /// As in models/Importer.h; for checkpoints only.
   std::optional<int64_t> block;
   std::optional<int64_t> draftWindow;

@@ -2,6 +2,7 @@
 
 #include "tools/qcompile/Report.h"
 #include "codegen/MemoryReport.h"
+#include "dialects/plan/PlanOps.h"
 
 #include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
@@ -30,6 +31,32 @@ struct Scene {
 
 /// Prompts that are reported.
 static constexpr int64_t kPrompts[] = {64, 2048, 8192};
+
+/// How the head of \p program is read, as the flags call it; and of how many
+/// tokens, where those are not all.
+static std::pair<StringRef, std::optional<int64_t>>
+findHead(mlir::ModuleOp plan, StringRef program) {
+  std::pair<StringRef, std::optional<int64_t>> head = {"bf16", std::nullopt};
+  plan.lookupSymbol(program)->walk([&](plan::LaunchOp launch) {
+    auto kernel = plan.lookupSymbol<plan::KernelOp>(launch.getKernel());
+    switch (kernel.getFamily()) {
+    case plan::KernelFamily::head_search:
+      head.first = "int8";
+      break;
+    case plan::KernelFamily::head_draft:
+    case plan::KernelFamily::quant_head_argmax:
+      head.first = "int4";
+      break;
+    case plan::KernelFamily::select_tokens:
+      head.second =
+          kernel.getParameters().getAs<mlir::IntegerAttr>("entries").getInt();
+      break;
+    default:
+      break;
+    }
+  });
+  return head;
+}
 
 /// Rounds behind every prompt, then the prompts themselves.
 static std::vector<Scene> makeScenes(PlanCosts plan) {
@@ -126,9 +153,20 @@ void qcompile::printReport(const codegen::ArtifactContents &contents,
     json::Array list;
     for (const Scene &scene : scenes)
       list.push_back(toJson(scene));
+    json::Object heads;
+    for (auto loop : plan.getOps<plan::LoopOp>()) {
+      heads["verify"] = findHead(plan, loop.getStep()).first;
+      if (std::optional<StringRef> draft = loop.getDraft()) {
+        auto [how, tokens] = findHead(plan, *draft);
+        heads["draft"] = how;
+        heads["draft_tokens"] =
+            tokens.value_or(static_cast<int64_t>(loop.getVocabulary()));
+      }
+    }
     json::Object object{
         {"arch", memory.target},
         {"memory", toJson(memory)},
+        {"heads", std::move(heads)},
         {"machine", json::Object{{"name", machine.name},
                                  {"bytes_per_s", machine.bandwidth},
                                  {"operations_per_s", machine.operations}}},
@@ -137,6 +175,16 @@ void qcompile::printReport(const codegen::ArtifactContents &contents,
     return;
   }
   memory.print(os);
+  for (auto loop : plan.getOps<plan::LoopOp>()) {
+    os << "heads: verify " << findHead(plan, loop.getStep()).first;
+    if (std::optional<StringRef> draft = loop.getDraft()) {
+      auto [how, tokens] = findHead(plan, *draft);
+      os << ", draft " << how;
+      if (tokens)
+        os << " of " << *tokens << " tokens";
+    }
+    os << "\n";
+  }
   if (scenes.empty())
     return;
   os << "\nfloors on " << machine.name

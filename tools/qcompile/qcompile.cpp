@@ -45,6 +45,9 @@ static std::string findUsageError(const Options &options) {
   if (options.drafter.empty() && options.input.empty() &&
       (!options.draftHead.empty() || options.draftVocabulary))
     return "--draft-head and --draft-vocab need a --drafter";
+  if (!options.draftVocabularyText.empty() && !options.draftVocabulary)
+    return "--draft-vocab-text needs --draft-vocab, how many of its tokens are "
+           "drafted";
   if (options.check && (options.emit || options.report ||
                         !options.output.empty() || !options.dumpDir.empty()))
     return "--check writes nothing: --emit, --report, --dump-dir and -o do not "
@@ -96,9 +99,13 @@ int main(int argc, char **argv) {
       ->check(CLI::IsMember({"bf16", "int8", "int4"}));
   const CLI::Range sizes(int64_t(1), int64_t(1) << 30);
   app.add_option("--draft-vocab", options.draftVocabulary,
-                 "With --draft-head int4: draft only the first tokens of the "
-                 "vocabulary, so many of them")
+                 "Draft only so many tokens of the vocabulary: those that "
+                 "--draft-vocab-text has most often, or else the first; makes "
+                 "other drafts but no other text (default: all)")
       ->check(sizes);
+  app.add_option("--draft-vocab-text", options.draftVocabularyText,
+                 "A text (UTF-8) of the kind that will be written")
+      ->type_name("FILE");
   app.add_option("--block", options.block,
                  "Tokens of a verified block (default: the drafter's)")
       ->check(sizes);

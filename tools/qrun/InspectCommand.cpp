@@ -108,14 +108,25 @@ Json headsOf(const Artifact &artifact) {
           root.kernels()->Get(launch->kernel())->family()->str();
       if (family == "head_search")
         return "int8";
-      if (family == "head_draft")
+      if (family == "head_draft" || family == "quant_head_argmax")
         return "int4";
     }
     return "bf16";
   };
   Json heads = {{"verify", headOf(root.loop()->step())}};
-  if (root.loop()->draft() >= 0)
-    heads["draft"] = headOf(root.loop()->draft());
+  if (root.loop()->draft() < 0)
+    return heads;
+  heads["draft"] = headOf(root.loop()->draft());
+  heads["draft_tokens"] = root.loop()->vocabulary();
+  for (const artifact::Launch *launch :
+       *root.programs()->Get(uint32_t(root.loop()->draft()))->launches())
+    if (root.kernels()->Get(launch->kernel())->family()->str() ==
+        "select_tokens") {
+      // The second operand holds the ids.
+      const artifact::Operand *table = launch->operands()->Get(1);
+      heads["draft_tokens"] =
+          root.weights()->Get(table->index())->data()->size() / 4;
+    }
   return heads;
 }
 
@@ -307,9 +318,13 @@ void printText(const Json &object) {
                           "]");
   }
   if (object.contains("heads")) {
-    std::string line;
-    for (const auto &[name, how] : object["heads"].items())
-      line += (line.empty() ? "" : ", ") + name + " " + how.get<std::string>();
+    const Json &heads = object["heads"];
+    std::string line = "verify " + heads["verify"].get<std::string>();
+    if (heads.contains("draft"))
+      line += ", draft " + heads["draft"].get<std::string>();
+    if (heads.contains("draft_tokens") &&
+        heads["draft_tokens"] != object["loop"]["vocabulary"])
+      line += " of " + heads["draft_tokens"].dump() + " tokens";
     printLine("heads", line);
   }
   if (object.contains("chat")) {

@@ -11,6 +11,8 @@
 //   unmask         block [size], logits f32 [size - 1, columns] -> block with
 //                  the `fill` surest of its masked slots filled
 //   concat_tokens  [left], [right] -> [left, right]
+//   select_tokens  places [rows], table [entries] -> table at places; a place
+//                  outside of it is the first
 //   accept         block, decided [rows], start -> accepted, anchor, next
 //                  start, context start; results may lie on operands
 //   last_position  start, count -> start + count - 1, or start without rows
@@ -121,6 +123,15 @@ __device__ void settledArgmax(const f32 *logits, const i32 *tokens,
     counts[1] += allLive;
     counts[2] += all;
     counts[3] += all >= C::tiles;
+  }
+}
+
+template <typename C>
+__device__ void selectTokens(const i32 *places, const i32 *table, i32 *result,
+                             const i32 *live, i32 rows) {
+  for (i32 row = threadIdx.x; row < liveRows(live, rows); row += blockDim.x) {
+    i32 place = places[row];
+    result[row] = table[u32(place) < u32(C::entries) ? place : 0];
   }
 }
 

@@ -1,8 +1,8 @@
-//===- HeadKernelsTest.cpp - Heads that are searched ----------------------===//
+//===- HeadKernelsTest.cpp - Heads that are searched or rounded -----------===//
 //
 // head_search, head_settle and settled_argmax find the tokens of head_argmax
 // and argmax_parts, whatever the numbers are, and all logits are where
-// head_search says.
+// head_search says. quant_head_argmax finds the tokens of quant_linear.
 //
 //===----------------------------------------------------------------------===//
 
@@ -160,6 +160,73 @@ TEST_P(HeadKernels, search) {
       if (each.kind == Kind::Random && outputs == 1000 && rows == 1)
         EXPECT_LT(sum, tiles / 4);
     }
+  }
+}
+
+/// The largest logit of every part is that of the layer with the same codes, to
+/// the bit, and its token the first of equal ones; in all ways to multiply.
+TEST_P(HeadKernels, rounded) {
+  constexpr int64_t group = 64, bits = 4;
+  std::vector<const char *> ways = {"f32", "bf16", "i8"};
+  auto symbol = [](const char *name, const char *way, int64_t outputs) {
+    return std::string(name) + way + std::to_string(outputs);
+  };
+  constexpr int64_t columns = 192;
+  const int64_t sizes[] = {300, 13};
+  for (int64_t outputs : sizes)
+    for (const char *way : ways) {
+      std::map<std::string, std::string> parameters = {
+          {"arithmetic", way},
+          {"bits", std::to_string(bits)},
+          {"columns", std::to_string(columns)},
+          {"group", std::to_string(group)},
+          {"outputs", std::to_string(outputs)},
+          {"scale", "bf16"}};
+      kernels.add(symbol("head", way, outputs), "quant_head_argmax",
+                  parameters);
+      kernels.add(symbol("linear", way, outputs), "quant_linear", parameters);
+    }
+  kernels.compile();
+  for (int64_t outputs : sizes) {
+    int64_t tiles = (outputs + 15) / 16, parts = (outputs + 127) / 128;
+    constexpr int64_t tileBytes = columns / group * (16 * 2 + group * 8);
+    Array<uint8_t> weight(tiles * tileBytes);
+    for (int64_t place = 0; place < tiles * tileBytes; ++place) {
+      int64_t inGroup = place % (16 * 2 + group * 8);
+      // Scales between 2^-8 and 2^-6, some of them negative.
+      weight[place] = static_cast<uint8_t>(
+          inGroup >= 16 * 2  ? random.integer(0, 255)
+          : inGroup % 2 == 0 ? random.integer(0, 255)
+                             : random.integer(0, 1) * 128 + 0x3c);
+    }
+    Array<float> x(mostRows * columns);
+    random.fill(x);
+    for (const char *way : ways)
+      for (int64_t rows : {0, 1, 4, 16, 17, 33}) {
+        SCOPED_TRACE(symbol("", way, outputs) + ", rows " +
+                     std::to_string(rows));
+        Array<float> all(mostRows * outputs), best(mostRows * parts, poison);
+        Array<int32_t> tokens(mostRows * parts, -7);
+        kernels.run(symbol("linear", way, outputs), {&x, &weight, &all}, rows,
+                    tiles);
+        kernels.run(symbol("head", way, outputs), {&x, &weight, &best, &tokens},
+                    rows, parts);
+        for (int64_t place = 0; place < mostRows * parts; ++place) {
+          int64_t row = place / parts, first = place % parts * 128;
+          if (row >= rows) {
+            EXPECT_EQ(best[place], poison);
+            EXPECT_EQ(tokens[place], -7);
+            continue;
+          }
+          int64_t largest = first;
+          for (int64_t output = first; output < std::min(first + 128, outputs);
+               ++output)
+            if (all[row * outputs + output] > all[row * outputs + largest])
+              largest = output;
+          EXPECT_EQ(tokens[place], largest);
+          EXPECT_EQ(best[place], all[row * outputs + largest]);
+        }
+      }
   }
 }
 

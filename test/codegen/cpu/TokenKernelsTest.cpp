@@ -72,6 +72,17 @@ TEST_P(TokenKernels, blocks) {
     EXPECT_EQ(block[i], i ? i : 42);
 }
 
+TEST_P(TokenKernels, selectTokens) {
+  kernels.add("select", "select_tokens", {{"entries", "3"}});
+  kernels.compile();
+  Array<int32_t> places(std::vector<int32_t>{2, 0, 1, 3, -1, 2}),
+      table(std::vector<int32_t>{5, 70, 6000}), result(6, -7);
+  kernels.run("select", {&places, &table, &result}, 5, 5);
+  const int32_t expected[] = {6000, 5, 70, 5, 5, -7};
+  for (int64_t row = 0; row < 6; ++row)
+    EXPECT_EQ(result[row], expected[row]) << row;
+}
+
 TEST_P(TokenKernels, accept) {
   kernels.add("accept", "accept", {});
   kernels.compile();

@@ -31,15 +31,22 @@
 // CHECK: static_assert(HeadDraft<head_draft_1000x5120_g128_choices>::sharedBytes == 83200);
 // CHECK: head_draft_1000x5120_g128(const bf16 *x, const u8 *codes, i32 *result, const i32 *live, i32 rows, u8 *scratch) {
 // CHECK: tandem::headDraft<head_draft_1000x5120_g128_choices>(x, codes, result, live, rows, scratch);
+// CHECK-LABEL: // select_tokens for sm_90
+// CHECK-NEXT: #include "tokens.cuh"
+// CHECK: static constexpr i32 entries = 2;
+// CHECK: select_tokens_e2(const i32 *places, const i32 *table, i32 *result, const i32 *live, i32 rows, u8 *scratch) {
+// CHECK: tandem::selectTokens<select_tokens_e2_choices>(places, table, result, live, rows);
 module attributes {lm.checkpoints = {target = "dir"}} {
   func.func @heads(%x: tensor<16x5120xbf16> {lm.port = "x"})
       -> (tensor<16xi32> {lm.port = "y"}, tensor<16xi32> {lm.port = "z"}) {
     %w = lm.weight "target", "head.weight" : tensor<3000x5120xbf16>
     %y = lm.head_argmax %x, %w {search}
         : tensor<16x5120xbf16>, tensor<3000x5120xbf16> -> tensor<16xi32>
-    %z = lm.head_argmax %x, %w
-        {rounding = #lm.grouped<bits = 4, group = 128>, vocabulary = 1000 : i64}
-        : tensor<16x5120xbf16>, tensor<3000x5120xbf16> -> tensor<16xi32>
+    %r = lm.weight "target", "small.weight" : tensor<1000x5120xbf16>
+    %p = lm.head_argmax %x, %r
+        {rounding = #lm.grouped<bits = 4, group = 128>}
+        : tensor<16x5120xbf16>, tensor<1000x5120xbf16> -> tensor<16xi32>
+    %z = lm.select_tokens %p[#lm.token_set<3, 5>] : tensor<16xi32>
     return %y, %z : tensor<16xi32>, tensor<16xi32>
   }
 }

@@ -419,12 +419,3 @@ func.func @gated_delta_negative_norm_eps(%q: tensor<4x8xf32>, %v: tensor<4x16xf3
   %o, %d1 = lm.gated_delta %q, %q, %v, %g, %g, %d keep %n norm(%z, %w : tensor<4x16xf32>, tensor<8xf32>) {norm_eps = -1.0 : f32, scale = 1.0 : f32} : tensor<4x8xf32>, tensor<4x16xf32>, tensor<4x2xf32>, !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 8, value_dim = 8, pending = 4>
   return
 }
-
-// -----
-
-// Violates (C5).
-func.func @head_argmax_vocabulary(%x: tensor<4x64xf32>, %w: tensor<8x64xbf16>) {
-  // expected-error @below {{expects a rounding and a vocabulary of up to 8 tokens, but got 9}}
-  %t = lm.head_argmax %x, %w {rounding = #lm.grouped<bits = 4, group = 64>, vocabulary = 9 : i64} : tensor<4x64xf32>, tensor<8x64xbf16> -> tensor<4xi32>
-  return
-}

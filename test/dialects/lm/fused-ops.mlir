@@ -68,9 +68,9 @@ func.func @head_argmax(%x: tensor<16x384xf32>, %w: tensor<6144x384xbf16>) -> ten
   // CHECK: lm.head_argmax %{{.*}}, %{{.*}} {search} : tensor<16x384xf32>, tensor<6144x384xbf16> -> tensor<16xi32>
   %t = lm.head_argmax %x, %w {search}
       : tensor<16x384xf32>, tensor<6144x384xbf16> -> tensor<16xi32>
-  // CHECK: lm.head_argmax %{{.*}}, %{{.*}} {rounding = #lm.grouped<bits = 4, group = 128>, vocabulary = 1000 : i64} : tensor<16x384xf32>, tensor<6144x384xbf16> -> tensor<16xi32>
+  // CHECK: lm.head_argmax %{{.*}}, %{{.*}} {rounding = #lm.grouped<bits = 4, group = 128>} : tensor<16x384xf32>, tensor<6144x384xbf16> -> tensor<16xi32>
   %r = lm.head_argmax %x, %w
-      {rounding = #lm.grouped<bits = 4, group = 128>, vocabulary = 1000 : i64}
+      {rounding = #lm.grouped<bits = 4, group = 128>}
       : tensor<16x384xf32>, tensor<6144x384xbf16> -> tensor<16xi32>
   // CHECK: lm.head_argmax %{{.*}}, %{{.*}} : tensor<16x384xf32>, tensor<6144x384xbf16> -> tensor<16xi32>
   %s = lm.head_argmax %x, %w

@@ -1082,3 +1082,37 @@ func.func @speculate_inside_a_function() {
                 max_context = 4096 : i64, vocabulary = 100 : i64, stop_tokens = array<i32>}
   return
 }
+
+// -----
+
+// Violates (C1).
+func.func @select_rows_behind(%w: tensor<17x8xbf16>) {
+  // expected-error @below {{expects tokens below 17, but got 17}}
+  %r = lm.select_rows %w[#lm.token_set<0, 17>] : tensor<17x8xbf16> -> tensor<2x8xbf16>
+  return
+}
+
+// -----
+
+// Violates (C2).
+func.func @select_rows_result(%w: tensor<17x8xbf16>) {
+  // expected-error @below {{expects a result of type 'tensor<2x8xbf16>', but got 'tensor<3x8xbf16>'}}
+  %r = lm.select_rows %w[#lm.token_set<0, 16>] : tensor<17x8xbf16> -> tensor<3x8xbf16>
+  return
+}
+
+// -----
+
+func.func @token_set_order(%t: tensor<4xi32>) {
+  // expected-error @below {{expects ids that ascend, but got 3 behind 3}}
+  %r = lm.select_tokens %t[#lm.token_set<0, 3, 3>] : tensor<4xi32>
+  return
+}
+
+// -----
+
+func.func @token_set_negative(%t: tensor<4xi32>) {
+  // expected-error @below {{expects ids from 0 on}}
+  %r = lm.select_tokens %t[#lm.token_set<-1, 3>] : tensor<4xi32>
+  return
+}

@@ -690,3 +690,14 @@ func.func @ports_and_states(%anchor: tensor<1xi32> {lm.port = "anchor"},
 }
 
 }
+
+// CHECK-LABEL: func.func @select(
+func.func @select(%head: tensor<6144x384xbf16>, %places: tensor<15xi32>)
+    -> (tensor<3x384xbf16>, tensor<15xi32>) {
+  // CHECK: lm.select_rows %{{.*}}[#{{.*}}] : tensor<6144x384xbf16> -> tensor<3x384xbf16>
+  %w = lm.select_rows %head[#lm.token_set<0, 3, 17>]
+      : tensor<6144x384xbf16> -> tensor<3x384xbf16>
+  // CHECK: lm.select_tokens %{{.*}}[#{{.*}}] : tensor<15xi32>
+  %t = lm.select_tokens %places[#lm.token_set<0, 3, 17>] : tensor<15xi32>
+  return %w, %t : tensor<3x384xbf16>, tensor<15xi32>
+}

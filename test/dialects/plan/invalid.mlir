@@ -515,3 +515,23 @@ plan.kernel @k silu {columns = 8 : i64}
 // expected-error @below {{expects "prefill" to be a program, but got @k}}
 plan.loop {prefill = @k, step = @p, block = 1 : i64, chunk = 64 : i64, score_chunk = 16 : i64,
            max_context = 4096 : i64, vocabulary = 100 : i64, stop_tokens = array<i32>}
+
+// -----
+
+// @rows_count
+// expected-error @below {{expects a packing of 3 rows of a matrix, but got #plan.rows<outputs = 4, columns = 8, element = bf16>}}
+%w = plan.weight "w" from "target" ["t"] rows(#lm.token_set<0, 3, 17>)
+    packing(#plan.rows<outputs = 4, columns = 8, element = bf16>) : memref<64xi8>
+
+// -----
+
+// @rows_of_a_vector
+// expected-error @below {{expects a packing of 3 rows of a matrix, but got #plan.vector<length = 3>}}
+%w = plan.weight "w" from "target" ["t"] rows(#lm.token_set<0, 3, 17>)
+    packing(#plan.vector<length = 3>) : memref<12xi8>
+
+// -----
+
+// @rounded_codes_group
+// expected-error @below {{expects groups that divide 128 columns, but got 96}}
+%w = plan.weight "w" from "target" ["t"] packing(#plan.rounded_codes<outputs = 8, columns = 128, group = 96>) : memref<64xi8>

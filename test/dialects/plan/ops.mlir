@@ -179,3 +179,13 @@ plan.loop {prefill = @prefill, step = @step, context = @step, draft = @step, ver
            max_context = 4096 : i64, vocabulary = 6144 : i64, stop_tokens = array<i32>}
 
 }
+
+// Rows of a head, rounded, and what they are called.
+// CHECK: plan.weight "rows" from "target" ["head"]
+// CHECK-SAME: rows(#{{.*}}) packing(#plan.rounded_codes<outputs = 3, columns = 64, group = 64>) : memref<544xi8>
+%rows = plan.weight "rows" from "target" ["head"] rows(#lm.token_set<0, 3, 17>)
+    packing(#plan.rounded_codes<outputs = 3, columns = 64, group = 64>) : memref<544xi8>
+// CHECK: plan.weight "ids" from "" []
+// CHECK-SAME: packing(#plan.token_table<set = #{{.*}}>) : memref<12xi8>
+%ids = plan.weight "ids" from "" []
+    packing(#plan.token_table<set = <0, 3, 17>>) : memref<12xi8>
