@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/cpu/Kernels.h"
+#include "codegen/cpu/LargestOfLanes.h"
 #include "codegen/cpu/RegisterTiles.h"
 #include "codegen/cpu/VectorMath.h"
 
@@ -249,13 +250,10 @@ void tandem::codegen::buildHeadSettle(KernelBuilder &k) {
   int64_t most = shapes.front().rows;
   RegisterTiles rows(k, *reader, k.operand(0, k.f32()),
                      k.spec().getInt("columns"), shapes, std::nullopt,
-                     (2 * lanes + 1) * most * 4);
-  // Of every row of a block: the largest logit of every lane so far and its
-  // token, [row][16]; what the largest logit is not below.
-  Memory best = rows.extra();
-  Memory bestToken = best.at(most * lanes).as(k.i32());
-  Memory floors = best.at(2 * most * lanes);
-  Var noTokens = Operand(0).as(k, k.vectorOf(k.i32()));
+                     LargestOfLanes::bytes(most) + most * 4);
+  LargestOfLanes best(k, rows.extra(), most, outputs);
+  // Of every row of a block what its largest logit is not below.
+  Memory floors = rows.extra().at(LargestOfLanes::bytes(most) / 4);
 
   rows.forEachBlock([&](const TileShape &shape, Var firstRow) {
     Var live = k.min(k.rows() - firstRow, shape.rows);
@@ -271,10 +269,7 @@ void tandem::codegen::buildHeadSettle(KernelBuilder &k) {
     });
     TileShape tileShape = {shape.rows, 1};
     k.loopItems([&](Var part) {
-      for (int64_t row = 0; row < shape.rows; ++row) {
-        best.storeVector(row * lanes, k.splat(-infinity));
-        bestToken.storeVector(row * lanes, noTokens);
-      }
+      best.clear(shape.rows);
       Var begin = part * tilesOfPart;
       Var end = k.min(begin + tilesOfPart, allTiles);
       Vars count = k.loop(
@@ -290,26 +285,14 @@ void tandem::codegen::buildHeadSettle(KernelBuilder &k) {
             k.ifThen(mayWin, [&] {
               Memory weights = reader->tile(reader->weight(1), tile);
               Vars sums = rows.sum(tileShape, firstRow, {weights});
-              Var output = tile * lanes;
-              for (int64_t row = 0; row < shape.rows; ++row) {
-                Var larger = best.loadVector(row * lanes);
-                Var isLarger = sums[row] > larger;
-                if (outputs % lanes != 0)
-                  isLarger = isLarger & k.firstLanes(k.index(outputs) - output);
-                Var token = k.laneNumbers() + k.toInt32(output);
-                best.storeVector(row * lanes,
-                                 k.select(isLarger, sums[row], larger));
-                bestToken.storeVector(
-                    row * lanes, k.select(isLarger, token,
-                                          bestToken.loadVector(row * lanes)));
-              }
+              for (int64_t row = 0; row < shape.rows; ++row)
+                best.take(row, sums[row], tile * lanes);
             });
             return Vars{before[0] + k.select(mayWin, k.index(1), 0)};
           });
       for (int64_t row = 0; row < shape.rows; ++row)
         k.ifThen(firstRow + row < k.rows(), [&] {
-          Largest largest = findLargestLane(k, best.loadVector(row * lanes),
-                                            bestToken.loadVector(row * lanes));
+          Largest largest = best.find(row);
           Var at = (firstRow + row) * parts + part;
           logits.store(at, largest.value);
           tokens.store(at, largest.column);

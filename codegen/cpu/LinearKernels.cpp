@@ -1,6 +1,7 @@
 //===- LinearKernels.cpp - embed, and the linear families -----------------===//
 
 #include "codegen/cpu/Kernels.h"
+#include "codegen/cpu/LargestOfLanes.h"
 #include "codegen/cpu/RegisterTiles.h"
 #include "codegen/cpu/VectorMath.h"
 
@@ -182,21 +183,15 @@ void tandem::codegen::buildHeadArgmax(KernelBuilder &k) {
 
   std::unique_ptr<WeightReader> reader = WeightReader::create(k);
   llvm::ArrayRef<TileShape> shapes = RegisterTiles::shapesOfParts(k);
-  int64_t rowBytes = lanes * 4;
+  int64_t most = shapes.front().rows;
   RegisterTiles rows(k, *reader, k.operand(0, k.f32()),
                      k.spec().getInt("columns"), shapes, std::nullopt,
-                     2 * shapes.front().rows * rowBytes);
-  // Largest logit of every lane so far and its token: [row][16].
-  Memory best = rows.extra();
-  Memory bestToken = best.at(shapes.front().rows * lanes).as(k.i32());
-  Var noTokens = Operand(0).as(k, k.vectorOf(k.i32()));
+                     LargestOfLanes::bytes(most));
+  LargestOfLanes best(k, rows.extra(), most, outputs);
 
   rows.forEachBlock([&](const TileShape &shape, Var firstRow) {
     k.loopItems([&](Var part) {
-      for (int64_t row = 0; row < shape.rows; ++row) {
-        best.storeVector(row * lanes, k.splat(-infinity));
-        bestToken.storeVector(row * lanes, noTokens);
-      }
+      best.clear(shape.rows);
       Var begin = part * tilesOfPart;
       Var end = k.min(begin + tilesOfPart, allTiles);
       rows.forEachTile(shape, begin, end, [&](int64_t count, Var first) {
@@ -205,24 +200,12 @@ void tandem::codegen::buildHeadArgmax(KernelBuilder &k) {
           tiles.push_back(reader->tile(reader->weight(1), first + i));
         Vars sums = rows.sum(shape, firstRow, tiles);
         for (int64_t row = 0; row < shape.rows; ++row)
-          for (int64_t i = 0; i < count; ++i) {
-            Var output = (first + i) * lanes;
-            Var sum = sums[row * count + i];
-            Var before = best.loadVector(row * lanes);
-            Var isLarger = sum > before;
-            if (outputs % lanes != 0)
-              isLarger = isLarger & k.firstLanes(k.index(outputs) - output);
-            Var token = k.laneNumbers() + k.toInt32(output);
-            best.storeVector(row * lanes, k.select(isLarger, sum, before));
-            bestToken.storeVector(
-                row * lanes,
-                k.select(isLarger, token, bestToken.loadVector(row * lanes)));
-          }
+          for (int64_t i = 0; i < count; ++i)
+            best.take(row, sums[row * count + i], (first + i) * lanes);
       });
       for (int64_t row = 0; row < shape.rows; ++row)
         k.ifThen(firstRow + row < k.rows(), [&] {
-          Largest largest = findLargestLane(k, best.loadVector(row * lanes),
-                                            bestToken.loadVector(row * lanes));
+          Largest largest = best.find(row);
           Var at = (firstRow + row) * parts + part;
           logits.store(at, largest.value);
           tokens.store(at, largest.column);
