@@ -65,7 +65,8 @@ private:
   void emitHeadSearch();
   void emitHeadSettle();
   void emitHeadDraft();
-  void emitLengths(int64_t columns);
+  void emitDigits(int64_t units, int64_t unitBytes, int64_t mostAhead,
+                  int64_t tokenBytes);
 
   int64_t get(llvm::StringRef parameter) const {
     return spec.getInt(parameter);

@@ -209,47 +209,53 @@ static int64_t getDivisor(int64_t number, int64_t most) {
   return most;
 }
 
-/// Shared memory for the digits of tokens: what fits on every GPU.
-static constexpr int64_t kDigitsLimit = 95 * 1024;
+/// Shared memory for the digits of tokens: what fits on every GPU, and what a
+/// step of 32 columns takes.
+static constexpr int64_t kDigitsLimit = 95 * 1024, kStepBytes = 1024;
 
-/// Lengths of a token in its steps, rounded up: docs/heads.md.
-void KernelEmitter::emitLengths(int64_t columns) {
-  double root = std::sqrt(double(columns));
-  real("halfSteps", float(0.5101 * root));
-  real("leastSteps", float(1045.1 * root));
-}
-
-void KernelEmitter::emitHeadDraft() {
-  expectBf16();
-  constexpr int64_t warps = 16, stepBytes = 1024, mostBlocks = 8;
-  int64_t outputs = get("outputs"), columns = get("columns"),
-          group = get("group");
-  int64_t groups = columns / group;
-  int64_t groupBytes = group / 32 * stepBytes + kFewRows * 4;
+/// The numbers of head_digits.cuh and the grid of its kernels. A row of the
+/// weight is \p units units, of which a warp reads up to \p mostAhead at once;
+/// a unit of all tokens takes \p unitBytes of shared memory, and every token
+/// \p tokenBytes of scratch.
+void KernelEmitter::emitDigits(int64_t units, int64_t unitBytes,
+                               int64_t mostAhead, int64_t tokenBytes) {
+  constexpr int64_t warps = 16;
   int64_t phases = 1;
-  while (groups % phases != 0 ||
-         (phases < groups && groups / phases * groupBytes > kDigitsLimit))
+  while (units % phases != 0 ||
+         (phases < units && units / phases * unitBytes > kDigitsLimit))
     ++phases;
-  if (groups / phases * groupBytes > kDigitsLimit)
-    refuse("expects smaller groups, but got " + Twine(group));
-  auto tiles = static_cast<int64_t>(divideCeil(outputs, kTileOutputs));
+  if (units / phases * unitBytes > kDigitsLimit)
+    refuse("expects smaller groups, but got " + Twine(getOr("group", 0)));
+  auto tiles = static_cast<int64_t>(divideCeil(get("outputs"), kTileOutputs));
   auto rowBlocks = static_cast<int64_t>(divideCeil(maxRows, kFewRows));
   int64_t ticketBytes = getTicketBytes(rowBlocks);
-  kernel.scratch = ticketBytes + rowBlocks * kFewRows * 8;
-  numbers({{"outputs", outputs}, {"columns", columns}, {"group", group}});
-  // Blocks of 64 columns are one load of a lane.
-  int64_t ahead = std::max<int64_t>(1, mostBlocks / (group / 64));
+  kernel.scratch = ticketBytes + rowBlocks * kFewRows * tokenBytes;
   numbers({{"phases", phases},
-           {"chunk", getDivisor(groups / phases, ahead)},
+           {"chunk", getDivisor(units / phases, mostAhead)},
            {"ticketBytes", ticketBytes}});
-  emitLengths(columns);
+  // Lengths of a token in its steps, rounded up: docs/heads.md.
+  double root = std::sqrt(double(get("columns")));
+  real("halfSteps", float(0.5101 * root));
+  real("leastSteps", float(1045.1 * root));
   kernel.block = warps * 32;
-  kernel.shared = groups / phases * groupBytes;
+  kernel.shared = units / phases * unitBytes;
   kernel.grid = {
       {std::min<int64_t>(target.processors,
                          static_cast<int64_t>(divideCeil(tiles, warps)))},
       {1},
       {1, 1, kFewRows}};
+}
+
+void KernelEmitter::emitHeadDraft() {
+  expectBf16();
+  int64_t outputs = get("outputs"), columns = get("columns"),
+          group = get("group");
+  numbers({{"outputs", outputs}, {"columns", columns}, {"group", group}});
+  // Blocks of 64 columns are one load of a lane.
+  constexpr int64_t mostBlocks = 8;
+  emitDigits(columns / group, group / 32 * kStepBytes + kFewRows * 4,
+             std::max<int64_t>(1, mostBlocks / (group / 64)),
+             /*tokenBytes=*/8);
   assertions += "static_assert(HeadDraft<" + getStruct() +
                 ">::sharedBytes == " + std::to_string(kernel.shared) + ");\n";
   operands({"const bf16 *x", "const u8 *codes", "i32 *result"});
@@ -258,29 +264,11 @@ void KernelEmitter::emitHeadDraft() {
 
 void KernelEmitter::emitHeadSearch() {
   expectBf16();
-  constexpr int64_t warps = 16, stepColumns = 32, stepBytes = 1024,
-                    mostAhead = 8;
+  constexpr int64_t mostAhead = 8;
   int64_t outputs = get("outputs"), columns = get("columns");
-  auto steps = static_cast<int64_t>(divideCeil(columns, stepColumns));
-  int64_t phases = 1;
-  while (steps % phases != 0 || steps / phases * stepBytes > kDigitsLimit)
-    ++phases;
-  auto tiles = static_cast<int64_t>(divideCeil(outputs, kTileOutputs));
-  auto rowBlocks = static_cast<int64_t>(divideCeil(maxRows, kFewRows));
-  int64_t ticketBytes = getTicketBytes(rowBlocks);
-  kernel.scratch = ticketBytes + rowBlocks * kFewRows * 4;
   numbers({{"outputs", outputs}, {"columns", columns}});
-  numbers({{"phases", phases},
-           {"chunk", getDivisor(steps / phases, mostAhead)},
-           {"ticketBytes", ticketBytes}});
-  emitLengths(columns);
-  kernel.block = warps * 32;
-  kernel.shared = steps / phases * stepBytes;
-  kernel.grid = {
-      {std::min<int64_t>(target.processors,
-                         static_cast<int64_t>(divideCeil(tiles, warps)))},
-      {1},
-      {1, 1, kFewRows}};
+  emitDigits(static_cast<int64_t>(divideCeil(columns, 32)), kStepBytes,
+             mostAhead, /*tokenBytes=*/4);
   assertions += "static_assert(HeadSearch<" + getStruct() +
                 ">::sharedBytes == " + std::to_string(kernel.shared) + ");\n";
   operands({"const bf16 *x", "const u8 *codes", "const f32 *scales",
