@@ -267,7 +267,8 @@ TEST_F(ImporterTest, FeaturesAreStreamsBehindTheTaps) { // P3.06
                   .getValue())
               .ends_with("mlp.down_proj"));
   });
-  EXPECT_EQ(found, 5u); // prefill, verify, with and without logits; score
+  // Prefill, step and verify, with and without logits; score.
+  EXPECT_EQ(found, 7u);
 }
 
 /// Context keys come from the features, block keys from the block.
