@@ -43,16 +43,18 @@ StatusOr<Speculator> Speculator::create(const Artifact &artifact,
     return invalidArgument("holds a single function and cannot write text: "
                            "run it with 'qrun exec'");
   const artifact::Loop &loop = *artifact.root().loop();
+  uint64_t stepBytes = weightBytesRead(artifact, uint32_t(loop.step()));
   double draftCost = 0;
   if (loop.draft() >= 0)
     draftCost = double(weightBytesRead(artifact, uint32_t(loop.draft()))) /
-                double(std::max<uint64_t>(
-                    weightBytesRead(artifact, uint32_t(loop.step())), 1));
-  return Speculator(LoopDriver(artifact, device), draftCost, std::move(now));
+                double(std::max<uint64_t>(stepBytes, 1));
+  return Speculator(LoopDriver(artifact, device), draftCost, stepBytes,
+                    std::move(now));
 }
 
-Speculator::Speculator(LoopDriver loopDriver, double draftCost, Now now)
-    : driver(std::move(loopDriver)), now(std::move(now)),
+Speculator::Speculator(LoopDriver loopDriver, double draftCost,
+                       uint64_t stepBytes, Now now)
+    : driver(std::move(loopDriver)), now(std::move(now)), stepBytes(stepBytes),
       round(driver.loop().block()), drafted(driver.loop().block()),
       snapshots(driver.snapshots()), chooser(driver.loop().block(), draftCost) {
   laterFeatures.reserve(size_t(driver.loop().chunk()) * driver.featureWidth());

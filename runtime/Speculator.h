@@ -152,7 +152,8 @@ public:
 
   /// Runs the programs of a round a few times, for no longer than a hundredth
   /// of a second or two, so that texts whose rows are chosen begin with what
-  /// rounds cost. Only before the first text.
+  /// rounds cost. Large models are left to their texts. Only before the first
+  /// text.
   Status measureRounds();
 
   /// Whether generate() takes \p prompt.
@@ -187,7 +188,7 @@ private:
     TokenSink &sink;
   };
 
-  Speculator(LoopDriver driver, double draftCost, Now now);
+  Speculator(LoopDriver driver, double draftCost, uint64_t stepBytes, Now now);
   static double steadySeconds();
 
   Status checkOptions(const GenerateOptions &options) const;
@@ -229,6 +230,8 @@ private:
 
   LoopDriver driver;
   Now now;
+  /// Bytes of weights that a step reads.
+  uint64_t stepBytes;
   /// Tokens of the last round, and the last block, where the host has to know
   /// it: [block].
   std::vector<uint32_t> round, drafted;

@@ -262,13 +262,14 @@ double Speculator::seconds() const {
 }
 
 Status Speculator::measureRounds() {
-  // More is not worth a later first token. Programs that take so long are
+  // More is not worth a later first token. Programs that take longer are
   // measured well enough by the rounds of a text.
   constexpr double enough = 0.009;
+  constexpr uint64_t mostBytes = uint64_t(128) << 20;
   constexpr int turns = 3;
   assert(cached.empty() && "would overwrite a text");
   // Where the device runs rounds by itself, nothing is chosen.
-  if (!hasDrafter() || driver.roundLoop())
+  if (!hasDrafter() || driver.roundLoop() || stepBytes > mostBytes)
     return Status();
   const artifact::Loop &loop = driver.loop();
   const LoopPorts &ports = driver.ports();
