@@ -57,7 +57,12 @@ Speculator::Speculator(LoopDriver loopDriver, double draftCost,
     : driver(std::move(loopDriver)), now(std::move(now)), stepBytes(stepBytes),
       round(driver.loop().block()), drafted(driver.loop().block()),
       snapshots(driver.snapshots()), chooser(driver.loop().block(), draftCost) {
-  laterFeatures.reserve(size_t(driver.loop().chunk()) * driver.featureWidth());
+  // A drafter that is not asked again needs no context: what it would have to
+  // read waits for as long as there is room.
+  constexpr size_t usualRoom = (size_t(16) << 20) / sizeof(float);
+  size_t chunk = size_t(driver.loop().chunk()) * driver.featureWidth();
+  laterRoom = std::max(chunk, usualRoom);
+  laterFeatures.reserve(hasDrafter() ? laterRoom : 0);
 }
 
 bool Speculator::isStopToken(uint32_t token,

@@ -248,8 +248,9 @@ private:
   SnapshotTable snapshots;
   size_t contextRows = 0;
   /// Features of rows behind those, which the drafter did not need yet:
-  /// [rows, width], at most a chunk of them.
+  /// [rows, width], at most `laterRoom` numbers of them.
   std::vector<float> laterFeatures;
+  size_t laterRoom = 0;
   /// The port with the features of the rows that are pending, if they left any.
   std::optional<uint32_t> pendingFeatures;
   BlockChooser chooser;

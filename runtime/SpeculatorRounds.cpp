@@ -21,8 +21,7 @@ Status Speculator::keepFeatures() {
   if (!pendingFeatures || pending == 0)
     return Status();
   size_t width = driver.featureWidth();
-  if (laterFeatures.size() + pending * width >
-      size_t(driver.loop().chunk()) * width)
+  if (laterFeatures.size() + pending * width > laterRoom)
     TANDEM_RETURN_IF_ERROR(flushFeatures());
   size_t known = laterFeatures.size();
   laterFeatures.resize(known + pending * width);
