@@ -86,11 +86,12 @@ int main(int argc, char **argv) {
                  "What linear layers multiply (default: bf16 on a GPU and on a "
                  "processor with tile registers for it, amx-bf16, else f32)")
       ->check(CLI::IsMember({"f32", "bf16", "int8"}));
-  app.add_option("--verify-head", options.verifyHead,
-                 "How the head of the target is read, in codes of 8 bits with "
-                 "the few rows that decide in bf16, or whole; the tokens are "
-                 "the same (default: int8 on a GPU and with --activations int8, "
-                 "else bf16)")
+  app.add_option(
+         "--verify-head", options.verifyHead,
+         "How the head of the target is read, in codes of 8 bits with "
+         "the few rows that decide in bf16, or whole; the tokens are "
+         "the same (default: int8 on a GPU and with --activations int8, "
+         "else bf16)")
       ->check(CLI::IsMember({"bf16", "int8"}));
   app.add_option("--draft-head", options.draftHead,
                  "The same for the drafter; or rounded to 4 bits, which makes "
