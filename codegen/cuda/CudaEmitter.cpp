@@ -746,10 +746,7 @@ Expected<CudaKernel> KernelEmitter::emit(std::string &text) {
   os << "\n";
   if (hasChoices())
     os << "struct " << getStruct() << " {\n" << choices << "};\n" << assertions;
-  os << "extern \"C\" __global__ void ";
-  if (clusterBlocks > 1)
-    os << "__cluster_dims__(1, " << clusterBlocks << ", 1) ";
-  os << "__launch_bounds__(" << kernel.block;
+  os << "extern \"C\" __global__ void __launch_bounds__(" << kernel.block;
   if (residentBlocks > 0)
     os << ", " << residentBlocks;
   os << ")\n" << kernel.symbol << "(";

@@ -43,10 +43,9 @@ struct CudaGridRule {
   CudaGrid get(int64_t rows) const;
 };
 
-/// A kernel that has been emitted. All kernels say that the next one may begin,
-/// at once or when they have asked for their input, and wait for those in front
-/// before they touch what those write, so launches with programmatic stream
-/// serialization may follow each other.
+/// A kernel that has been emitted. All kernels say at once that the next one
+/// may begin, and wait for those in front before they touch what those write,
+/// so launches with programmatic stream serialization may follow each other.
 struct CudaKernel {
   /// Symbol of the function: the name of the `plan.kernel`.
   std::string symbol;

@@ -191,8 +191,6 @@ private:
   /// Blocks that a multiprocessor has room for, where that is to bound the
   /// registers of a thread; 1 gives it as many as there are.
   int64_t residentBlocks = 0;
-  /// Blocks of a cluster, which follow each other in y.
-  int64_t clusterBlocks = 1;
   /// Whether the kernel waits for those in front where it has to.
   bool waitsItself = false;
   std::vector<std::string> parameters;

@@ -12,7 +12,6 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <cmath>
-#include <optional>
 
 using namespace llvm;
 using namespace tandem;
@@ -44,18 +43,15 @@ struct Cut {
 
 /// What few_rows.cuh has in shared memory beside its stages: of a warp, and of
 /// a block.
-static constexpr int64_t kTileSumsBytes = 256 * 4,
-                         kSumsBytes = 2 * kTileSumsBytes, kBarrierBytes = 256;
-/// Stages of tiles at least.
-static constexpr int64_t kTileStages = 4;
-/// Warps that multiply in half of a multiprocessor.
-static constexpr int64_t kHalfWarps = 10;
+static constexpr int64_t kSumsBytes = 2 * 256 * 4, kBarrierBytes = 256;
+/// Warps that add sums.
+static constexpr int64_t kSumWarps = 4;
 
 /// Cuts the columns of \p units units of \p steps steps: into the fewest slices
 /// whose warps have registers for their tokens, and two stages of \p unitBytes
-/// a unit in \p shared bytes; \p copiesTiles: four stages, each of all units of
-/// a warp. It depends on nothing else, so layers of the same columns sum in the
-/// same order, fused or not.
+/// a unit in \p shared bytes; \p copiesTiles: a stage has all units of a warp.
+/// It depends on nothing else, so layers of the same columns sum in the same
+/// order, fused or not.
 static Cut cutColumns(int64_t units, int64_t steps, int64_t unitBytes,
                       bool copiesTiles, int64_t shared) {
   // Many warps with few registers: five for each of the four parts of a
@@ -67,56 +63,11 @@ static Cut cutColumns(int64_t units, int64_t steps, int64_t unitBytes,
          ++perWarp) {
       auto warps = static_cast<int64_t>(divideCeil(perSlice, perWarp));
       int64_t stage = unitBytes * (copiesTiles ? perWarp : 1);
-      int64_t needed =
-          warps * (kSumsBytes + (copiesTiles ? kTileStages : 2) * stage);
+      int64_t needed = warps * (kSumsBytes + 2 * stage);
       if (warps <= mostWarps && (needed <= shared || warps == 1))
         return {slices, warps, perWarp};
     }
   }
-}
-
-/// Bytes of the slots of few_slices.cuh in a block of \p slices, for items of
-/// \p tiles tiles.
-static int64_t getSlotBytes(int64_t slices, int64_t tiles) {
-  if (slices == 1)
-    return 0;
-  return static_cast<int64_t>(divideCeil(slices + 7, slices)) * tiles * slices *
-         kTileSumsBytes;
-}
-
-/// Cuts columns over the blocks of a cluster: into the fewest slices for whose
-/// warps half of a multiprocessor is enough, so that the next launch has the
-/// other half; of many columns, into those that have room in a whole one. None
-/// where that is not enough. It depends on what cutColumns() takes alone, too.
-static std::optional<Cut> cutForCluster(int64_t units, int64_t steps,
-                                        int64_t unitBytes, int64_t shared) {
-  constexpr int64_t mostSteps = 8, mostWarps = 20, mostTiles = 2;
-  // Those that fill the groups that multiprocessors come in first.
-  for (int64_t most : {kHalfWarps, mostWarps})
-    for (int64_t slices : {1, 2, 4, 8, 3, 5, 6, 7}) {
-      auto perSlice = static_cast<int64_t>(divideCeil(units, slices));
-      for (int64_t perWarp = 1; perWarp == 1 || perWarp * steps <= mostSteps;
-           ++perWarp) {
-        auto warps = static_cast<int64_t>(divideCeil(perSlice, perWarp));
-        int64_t needed =
-            getSlotBytes(slices, mostTiles) +
-            warps * (kSumsBytes + kTileStages * perWarp * unitBytes);
-        // No slice without units.
-        if (warps <= most && needed <= shared &&
-            (slices - 1) * warps * perWarp < units)
-          return Cut{slices, warps, perWarp};
-      }
-    }
-  return std::nullopt;
-}
-
-/// Multiprocessors that clusters of \p blocks may have, of \p processors: they
-/// come in groups of 14 to 18, and the last ones of a group are too few for
-/// another cluster.
-static int64_t getClusterProcessors(int64_t processors, int64_t blocks) {
-  if (blocks <= 2)
-    return processors;
-  return blocks == 4 || blocks == 8 ? processors * 10 / 11 : processors * 3 / 4;
 }
 
 KernelEmitter::Units KernelEmitter::getDenseUnits(FloatKind element) const {
@@ -139,17 +90,10 @@ void KernelEmitter::emitFewRows(const Units &units, int64_t tilesPerItem) {
   auto items = static_cast<int64_t>(divideCeil(getTiles(), tilesPerItem));
   bool copiesTiles =
       target.copiesStretches && spec.has("bits") && units.bytes % 16 == 0;
-  std::optional<Cut> ofCluster;
-  if (copiesTiles)
-    ofCluster = cutForCluster(units.count, units.steps, units.bytes,
-                              getFewRowsShared());
-  Cut cut = ofCluster ? *ofCluster
-                      : cutColumns(units.count, units.steps, units.bytes,
-                                   copiesTiles, getFewRowsShared());
-  clusterBlocks = ofCluster ? cut.slices : 1;
-  int64_t ranges = std::clamp<int64_t>(
-      getClusterProcessors(target.processors, clusterBlocks) / cut.slices, 1,
-      items);
+  Cut cut = cutColumns(units.count, units.steps, units.bytes, copiesTiles,
+                       getFewRowsShared());
+  int64_t ranges =
+      std::clamp<int64_t>(target.processors / cut.slices, 1, items);
   // As few blocks as take no longer leave multiprocessors to the layer beside.
   if (order.hasBeside(kernel.symbol))
     ranges = static_cast<int64_t>(
@@ -157,23 +101,15 @@ void KernelEmitter::emitFewRows(const Units &units, int64_t tilesPerItem) {
   int64_t fixedBytes = kBarrierBytes + cut.warps * kSumsBytes;
   if (spec.has("norm") && get("norm"))
     fixedBytes += getNormBytes();
-  fixedBytes += getSlotBytes(clusterBlocks, tilesPerItem);
   int64_t stageBytes =
       cut.warps * units.bytes * (copiesTiles ? cut.unitsPerWarp : 1);
-  constexpr int64_t mostStages = 16;
-  residentBlocks =
-      ofCluster && cut.warps <= kHalfWarps &&
-              fixedBytes + kTileStages * stageBytes <= target.sharedLimit / 2
-          ? 2
-          : 1;
   int64_t stages = std::clamp<int64_t>(
-      (target.sharedLimit / residentBlocks - fixedBytes) / stageBytes, 2,
-      mostStages);
+      (target.sharedLimit - fixedBytes) / stageBytes, 2, 16);
   int64_t rowBlocks = static_cast<int64_t>(divideCeil(maxRows, kFewRows));
   int64_t ticketBytes = 0,
           rangeTiles =
               static_cast<int64_t>(divideCeil(items, ranges)) * tilesPerItem;
-  if (cut.slices > clusterBlocks) {
+  if (cut.slices > 1) {
     ticketBytes = getTicketBytes(rowBlocks * ranges);
     kernel.scratch =
         ticketBytes + rowBlocks * ranges * cut.slices * rangeTiles * 256 * 4;
@@ -183,13 +119,10 @@ void KernelEmitter::emitFewRows(const Units &units, int64_t tilesPerItem) {
            {"warps", cut.warps},
            {"unitsPerWarp", cut.unitsPerWarp},
            {"stages", stages}});
-  int64_t sumWarps = ofCluster ? 1 : 4, ringWarps = copiesTiles ? 1 : 0;
-  numbers({{"sumWarps", sumWarps},
-           {"cluster", clusterBlocks},
-           {"itemTiles", tilesPerItem}});
   numbers({{"rangeTiles", rangeTiles}, {"ticketBytes", ticketBytes}});
   flag("copiesTiles", copiesTiles);
-  kernel.block = (cut.warps + sumWarps + ringWarps) * 32;
+  kernel.block = (cut.warps + kSumWarps) * 32;
+  residentBlocks = 1;
   kernel.shared = fixedBytes + stages * stageBytes;
   kernel.grid = {{ranges}, {cut.slices}, {1, 1, kFewRows}};
   StringRef name = spec.has("bits") ? "FewQuantUnits" : "DenseUnits";

@@ -113,16 +113,10 @@ template <typename C> struct DenseUnits {
   static constexpr f32 tokenFactor = 1;
   static constexpr u32 tokenPair = 0x3f803f80u;
   __device__ static f32 sumFactor(i32) { return 1; }
-  /// Where a unit lies, which is all that is held of it.
-  struct Held {
-    u32 at;
-  };
-  __device__ static void hold(Held &held, u32 at, i32) { held.at = at; }
   template <typename Load>
-  __device__ static void addHeld(f32 (&sums)[2][4], const Held &held, i32,
-                                 const Extra &, Load load) {
-    add<2>(sums, static_cast<const u8 *>(__cvta_shared_to_generic(held.at)),
-           [&](u32(&b)[4], i32 step, i32) { load(b, step); });
+  __device__ static void addFew(f32 (&sums)[2][4], const u8 *from,
+                                const Extra &, Load load) {
+    add<2>(sums, from, load);
   }
 
   /// Adds the unit at \p from to \p sums. \p load(b, step, j) gives B of a
