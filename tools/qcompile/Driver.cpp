@@ -366,8 +366,7 @@ LogicalResult Driver::chooseDraftTokens() {
   };
   auto loops = module->getOps<lm::SpeculateOp>();
   if (loops.empty() || !(*loops.begin()).getDraft())
-    return refuse("expected a pair at the stage import or fused, whose drafter "
-                  "can be changed");
+    return refuse("expected a model with a drafter");
   int64_t count = *options.draftVocabulary, vocabulary = getVocabulary(*module);
   if (count > vocabulary)
     return refuse("expected up to " + Twine(vocabulary) +
