@@ -28,7 +28,7 @@ static constexpr double tokenMemory = 0.98;
 /// The part of a text's time that may be lost to drafts, and what may be lost
 /// in advance, as a part of the time of the text's first tokens. The first
 /// draft may take both for all of them: a draft that fails late is no cheaper.
-static constexpr double lossAllowed = 0.018, lossInAdvance = 0.024;
+static constexpr double lossAllowed = 0.014, lossInAdvance = 0.024;
 static constexpr uint32_t tokensInAdvance = 96;
 /// What was gained by drafts may be lost again up to the time of so many
 /// tokens.
