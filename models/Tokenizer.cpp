@@ -21,9 +21,9 @@ using namespace llvm;
 using namespace tandem::models;
 using nlohmann::json;
 
-/// Ids above this are a mistake: no vocabulary has 16 million tokens, and the
+/// Ids above this are a mistake: no vocabulary has a million tokens, and the
 /// table has an entry for every id.
-static constexpr uint32_t maxTokens = uint32_t(1) << 24;
+static constexpr uint32_t maxTokens = uint32_t(1) << 20;
 
 namespace {
 

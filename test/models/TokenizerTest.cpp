@@ -622,11 +622,11 @@ TEST(TokenizerErrorTest, values) { // P6.07
       {"/model/vocab", json::object(),
        "model.vocab: has no token for byte 0x00"},
       {"/model/vocab/xyz", -1,
-       "model.vocab: entry \"xyz\": -1, expected an id below 16777216"},
+       "model.vocab: entry \"xyz\": -1, expected an id below 1048576"},
       {"/model/vocab/xyz", 1.5,
-       "model.vocab: entry \"xyz\": 1.5, expected an id below 16777216"},
+       "model.vocab: entry \"xyz\": 1.5, expected an id below 1048576"},
       {"/model/vocab/xyz", 4294967296,
-       "model.vocab: entry \"xyz\": 4294967296, expected an id below 16777216"},
+       "model.vocab: entry \"xyz\": 4294967296, expected an id below 1048576"},
       {"/model/vocab/xyz", 256,
        "model.vocab: entry \"xyz\": id 256 is used twice"},
       {"/model/vocab/x z", 262,
@@ -659,7 +659,7 @@ TEST(TokenizerErrorTest, values) { // P6.07
       {"/added_tokens/0", 1, "added_tokens[0]: found 1, expected an object"},
       {"/added_tokens/0",
        {{"content", "x"}},
-       "added_tokens[0].id: is missing, expected an id below 16777216"},
+       "added_tokens[0].id: is missing, expected an id below 1048576"},
       {"/added_tokens/0",
        {{"id", 300}},
        "added_tokens[0].content: is missing, expected a string"},
@@ -708,7 +708,7 @@ TEST(TokenizerErrorTest, configuration) {
             "expected an object");
   EXPECT_EQ(errorOf({{"added_tokens_decoder", {{"-3", {{"content", "x"}}}}}}),
             "tokenizer_config.json: added_tokens_decoder.-3: the key is no id "
-            "below 16777216");
+            "below 1048576");
   EXPECT_EQ(errorOf({{"added_tokens_decoder", {{"300", {{"content", "x"}}}}}}),
             "tokenizer_config.json: added_tokens_decoder.300: token 300 is "
             "\"x\", but token 300 is \"<s>\"");
