@@ -62,9 +62,9 @@ public:
   void recordDraft(double seconds);
   /// \p rows rows took \p seconds; one row is a step.
   void recordRows(uint32_t rows, double seconds);
-  /// A round verified \p rows rows from place \p place of a block on (0: it was
-  /// drafted for this round) and gave \p accepted tokens, 1 to \p rows, in
-  /// \p seconds, the draft among them. A step gives one token.
+  /// A round verified \p rows rows from place \p place of a block on and gave
+  /// \p accepted tokens, 1 to \p rows; \p drafted: the block was drafted for
+  /// this round. A step gives one token.
   void recordRound(uint32_t place, uint32_t rows, uint32_t accepted,
                    bool drafted);
 
