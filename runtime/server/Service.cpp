@@ -176,13 +176,17 @@ Service::admit(Endpoint endpoint, std::string_view body) {
 // Answers
 //===----------------------------------------------------------------------===//
 
+static ApiError clientHasGone() {
+  return {.status = 499, .message = "the client has gone away"};
+}
+
 /// Why a text should not go on.
 std::optional<ApiError> Service::whyStop(const Job &job,
                                          const Client &client) const {
   if (cancelled)
     return unavailable("the server is shutting down");
   if (!client.isThere())
-    return ApiError{.status = 499, .message = "the client has gone away"};
+    return clientHasGone();
   if (options.timeout > 0 && secondsSince(job.begin) > options.timeout)
     return ApiError{.status = 504,
                     .message = "the request took longer than this server "
@@ -192,10 +196,10 @@ std::optional<ApiError> Service::whyStop(const Job &job,
   return std::nullopt;
 }
 
-/// Writes the answer to prompt \p index: as events of a stream, or into
+/// Writes the answer to prompt \p index: as \p events of a stream, or into
 /// \p writer.
 std::optional<ApiError> Service::writeChoice(Job &job, const Client &client,
-                                             size_t index,
+                                             EventWriter *events, size_t index,
                                              ResponseWriter &writer,
                                              Usage &usage) {
   const Request &request = job.request;
@@ -215,7 +219,7 @@ std::optional<ApiError> Service::writeChoice(Job &job, const Client &client,
     }
     if (part.empty() && !(first && request.endpoint == Endpoint::Chat))
       return true;
-    bool sent = client.send(writer.chunk(index, part, first));
+    bool sent = events->push(writer.chunk(index, part, first));
     first = false;
     return sent;
   };
@@ -249,7 +253,7 @@ std::optional<ApiError> Service::writeChoice(Job &job, const Client &client,
     if (sent && (!part.empty() || source->begun()))
       sent = send(std::move(part));
     if (!sent)
-      reason = ApiError{.status = 499, .message = "the client has gone away"};
+      reason = clientHasGone();
     return sent;
   };
 
@@ -264,7 +268,7 @@ std::optional<ApiError> Service::writeChoice(Job &job, const Client &client,
       isChat ? artifact.root().loop()->max_context() : 16);
   // The client learns that its turn has come.
   if (isChat && !send(AnswerPart()))
-    return ApiError{.status = 499, .message = "the client has gone away"};
+    return clientHasGone();
   StatusOr<Generation> text = speculator.generate(prompt, generate, sink);
   if (!text.isOk()) {
     broken = text.status().code() != StatusCode::InvalidArgument;
@@ -288,13 +292,13 @@ std::optional<ApiError> Service::writeChoice(Job &job, const Client &client,
       text->finishReason == FinishReason::Stop ? "stop" : "length";
   if (!request.stream)
     writer.addChoice(answer, finish);
-  else if (!client.send(writer.lastChunk(index, finish)))
-    return ApiError{.status = 499, .message = "the client has gone away"};
+  else if (!events->push(writer.lastChunk(index, finish)))
+    return clientHasGone();
   return std::nullopt;
 }
 
-std::variant<ApiError, std::string> Service::write(Job &job,
-                                                   const Client &client) {
+std::variant<ApiError, std::string>
+Service::write(Job &job, const Client &client, EventWriter *events) {
   std::optional<ApiError> error;
   bool turn = job.place->wait([&] {
     error = whyStop(job, client);
@@ -308,24 +312,45 @@ std::variant<ApiError, std::string> Service::write(Job &job,
                         std::time(nullptr));
   Usage usage;
   for (size_t index = 0; index < job.prompts.size(); ++index)
-    if (auto failed = writeChoice(job, client, index, writer, usage))
+    if (auto failed = writeChoice(job, client, events, index, writer, usage))
       return *failed;
   if (!job.request.stream)
     return writer.body(usage);
   if (job.request.includeUsage)
-    client.send(writer.usageChunk(usage));
-  client.send(ResponseWriter::done());
+    events->push(writer.usageChunk(usage));
+  events->push(ResponseWriter::done());
   return "";
+}
+
+std::variant<ApiError, std::string> Service::runStream(Job &job,
+                                                       const Client &client) {
+  EventWriter events(client, options.unsentBytes, options.sendTimeout);
+  if (Status status = events.start(); !status.isOk()) {
+    job.place.reset();
+    ApiError error = unavailable(status.message());
+    client.send(ResponseWriter::errorChunk(error));
+    return error;
+  }
+  auto result = write(job, client, &events);
+  // Whoever waits need not wait for the bytes of this answer.
+  job.place.reset();
+  auto *error = std::get_if<ApiError>(&result);
+  if (error && error->status != 499)
+    events.push(ResponseWriter::errorChunk(*error));
+  // An error that ended the text does not keep the client from reading it.
+  bool sent = events.finish([&] {
+    return error ? error->status != 499 && client.isThere()
+                 : !whyStop(job, client);
+  });
+  return sent ? result : clientHasGone();
 }
 
 std::variant<ApiError, std::string> Service::run(Job &job,
                                                  const Client &client) {
-  auto result = write(job, client);
-  // Whoever waits need not wait for the bytes of this answer.
+  if (job.request.stream)
+    return runStream(job, client);
+  auto result = write(job, client, nullptr);
   job.place.reset();
-  if (const auto *error = std::get_if<ApiError>(&result);
-      error && job.request.stream && error->status != 499)
-    client.send(ResponseWriter::errorChunk(*error));
   return result;
 }
 

@@ -8,9 +8,9 @@
 //   run     waits for the turn of the request and writes its answer, whole or
 //           as events of a stream
 //
-// Both run in the thread of the connection. One request at a time uses the
-// device; its caches are kept for the next one, which often goes on where this
-// one ends.
+// Both run in the thread of the connection; events are sent by another one. One
+// request at a time uses the device; its caches are kept for the next one,
+// which often goes on where this one ends.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,6 +19,7 @@
 
 #include "runtime/ChatTemplate.h"
 #include "runtime/Speculator.h"
+#include "runtime/server/EventWriter.h"
 #include "runtime/server/Metrics.h"
 #include "runtime/server/Queue.h"
 #include "runtime/server/Request.h"
@@ -26,7 +27,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,6 +42,10 @@ struct ServiceOptions {
   size_t queue = 32;
   /// Seconds from a request to the end of its answer; 0: as long as it takes.
   double timeout = 600;
+  /// Seconds that a client of a stream may leave unread what it got.
+  double sendTimeout = 10;
+  /// Bytes of a stream that may wait for their client.
+  size_t unsentBytes = 1 << 20;
   /// Takes the place of the checkpoint's chat template.
   std::optional<std::string> templateName = std::nullopt;
   bool useDrafter = true;
@@ -61,14 +65,6 @@ struct Job {
   std::unique_ptr<Queue::Place> place;
 };
 
-/// Where an answer goes. All functions are called by run() only.
-struct Client {
-  /// Whether somebody still waits for the answer.
-  std::function<bool()> isThere;
-  /// Sends an event of a stream; false when nobody takes it.
-  std::function<bool(const std::string &event)> send;
-};
-
 class Service {
 public:
   /// \p artifact and \p device outlive the service. Fails when the artefact
@@ -83,7 +79,7 @@ public:
 
   /// Any thread. Returns the body of the answer, empty for a stream, which
   /// goes to the client event by event and may end in an error there; or an
-  /// error. Status 499 says that the client has gone away.
+  /// error. Status 499 says that the client has gone away or does not read.
   std::variant<ApiError, std::string> run(Job &job, const Client &client);
 
   /// Why chats are refused; nothing when they are not.
@@ -112,9 +108,11 @@ private:
 
   std::optional<ApiError> encodePrompts(Job &job) const;
   std::optional<ApiError> writeChoice(Job &job, const Client &client,
-                                      size_t index, ResponseWriter &writer,
-                                      Usage &usage);
-  std::variant<ApiError, std::string> write(Job &job, const Client &client);
+                                      EventWriter *events, size_t index,
+                                      ResponseWriter &writer, Usage &usage);
+  std::variant<ApiError, std::string> write(Job &job, const Client &client,
+                                            EventWriter *events);
+  std::variant<ApiError, std::string> runStream(Job &job, const Client &client);
   /// Adds to the metrics what heads have counted since the last call.
   Status countHeads();
   std::optional<ApiError> whyStop(const Job &job, const Client &client) const;

@@ -269,6 +269,19 @@ class OneServer(unittest.TestCase):
         client.close()
         self.server.wait_for("tandem_requests_running", 0)
 
+    def test_client_that_does_not_read(self):
+        server = start("--send-timeout", "0.5")
+        # More than the system takes for a client that does not read.
+        fields = {**LONG, "logprobs": 20, "temperature": 1, "stream": True}
+        client = server.send(fields, receive_buffer=4096)
+        server.wait_for("tandem_requests_running", 1)
+        # Waits for its turn, which does not take until the end of that text.
+        server.complete(max_tokens=4)
+        dropped = 'tandem_requests_total{endpoint="completions",status="499"}'
+        server.wait_for(dropped, 1)
+        client.close()
+        self.assertEqual(server.stop(), 0)
+
     def test_client_that_leaves_during_the_prefill(self):
         client = self.server.send({"prompt": "word " * 4000, "max_tokens": 1})
         self.server.wait_for("tandem_requests_running", 1)

@@ -72,10 +72,15 @@ class Server:
                 return float(line.split()[-1])
         return None
 
-    def send(self, fields, path="/v1/completions"):
+    def send(self, fields, path="/v1/completions", receive_buffer=None):
         """A socket with a request whose answer nobody has read."""
         body = json.dumps({"prompt": PROMPT, **fields}).encode()
-        client = socket.create_connection(("127.0.0.1", self.port))
+        client = socket.socket()
+        if receive_buffer:
+            client.setsockopt(
+                socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer
+            )
+        client.connect(("127.0.0.1", self.port))
         client.sendall(
             b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s"
             % (path.encode(), len(body), body)

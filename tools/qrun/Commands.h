@@ -85,6 +85,8 @@ struct ServeFlags : DeviceFlags {
   uint32_t queue = 32;
   /// Seconds of a request; 0: as long as it takes.
   double timeout = 600;
+  /// Seconds that a client may leave an answer unread.
+  double sendTimeout = 10;
   uint32_t maxBodyMegabytes = 8;
   std::optional<std::string> templateName;
   bool noDraft = false;

@@ -49,4 +49,9 @@ bool isConnected(int socket) {
          (state.revents & (POLLRDHUP | POLLHUP | POLLERR)) == 0;
 }
 
+void disconnect(int socket) {
+  if (socket >= 0)
+    shutdown(socket, SHUT_RDWR);
+}
+
 } // namespace tandem::qrun

@@ -16,6 +16,10 @@ int findSocket(const std::string &address, int port);
 /// machine knows. True for -1.
 bool isConnected(int socket);
 
+/// Ends the connection of \p socket, and the writes that wait for it. Nothing
+/// for -1.
+void disconnect(int socket);
+
 } // namespace tandem::qrun
 
 #endif // TANDEM_TOOLS_QRUN_CONNECTION_H

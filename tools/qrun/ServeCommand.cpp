@@ -44,7 +44,8 @@ public:
     http.set_tcp_nodelay(true);
     http.set_keep_alive_max_count(10000);
     http.set_read_timeout(std::chrono::seconds(30));
-    http.set_write_timeout(std::chrono::seconds(30));
+    http.set_write_timeout(std::chrono::microseconds(
+        std::max<int64_t>(int64_t(flags.sendTimeout * 1e6), 1)));
     http.set_payload_max_length(largestBody());
     addRoutes();
   }
@@ -269,6 +270,7 @@ private:
     int socket = findSocket(in.remote_addr, in.remote_port);
     server::Client client;
     client.isThere = [socket] { return isConnected(socket); };
+    client.disconnect = [socket] { disconnect(socket); };
     if (!job->request.stream) {
       auto result = service.run(*job, client);
       setResult(out, result);
@@ -395,6 +397,7 @@ Status serve(const ServeFlags &flags) {
   options.modelName = modelName(flags);
   options.queue = flags.queue;
   options.timeout = flags.timeout;
+  options.sendTimeout = flags.sendTimeout;
   options.templateName = flags.templateName;
   options.useDrafter = !flags.noDraft;
   options.blockRows = flags.block.value_or(0);

@@ -124,6 +124,10 @@ void addServeFlags(CLI::App &app, ServeFlags &flags) {
                  "Seconds a request may take; 0: any number")
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
+  app.add_option("--send-timeout", flags.sendTimeout,
+                 "Seconds a client may leave an answer unread")
+      ->check(CLI::Range(0.01, 1e6))
+      ->capture_default_str();
   app.add_option("--max-body", flags.maxBodyMegabytes,
                  "MiB of a request's body")
       ->check(CLI::Range(1u, 1024u))

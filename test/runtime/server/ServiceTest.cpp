@@ -4,7 +4,9 @@
 #include "test/runtime/FakePair.h"
 
 #include <array>
+#include <condition_variable>
 #include <gtest/gtest.h>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -439,6 +441,81 @@ TEST_F(ServiceTest, StreamsThatNobodyTakesStop) { // P8.02
   ASSERT_TRUE(std::holds_alternative<ApiError>(result));
   EXPECT_EQ(std::get<ApiError>(result).status, 499);
   EXPECT_EQ(events, 2);
+}
+
+namespace {
+
+/// A client that takes nothing until it is released, or disconnected.
+struct SlowClient : Client {
+  SlowClient() {
+    isThere = [] { return true; };
+    send = [this](const std::string &event) {
+      std::unique_lock lock(mutex);
+      changed.wait(lock, [&] { return reads || disconnected; });
+      text += event;
+      return !disconnected;
+    };
+    disconnect = [this] { set(disconnected); };
+  }
+  void set(bool &flag) {
+    {
+      std::lock_guard lock(mutex);
+      flag = true;
+    }
+    changed.notify_all();
+  }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool reads = false, disconnected = false;
+  std::string text;
+};
+
+} // namespace
+
+TEST_F(ServiceTest, SlowClientsDoNotHoldTheDevice) {
+  start({.sendTimeout = 1000});
+  auto admitted = service->admit(
+      Endpoint::Completions,
+      R"({"prompt":"a","max_tokens":9,"stream":true,"temperature":0})");
+  SlowClient slow;
+  std::variant<ApiError, std::string> result;
+  std::thread other([&] {
+    result = service->run(*std::get<std::unique_ptr<Job>>(admitted), slow);
+  });
+  // Has to wait for the turn, and for nothing else.
+  EXPECT_EQ(
+      complete(R"("prompt":"k","max_tokens":2,"temperature":0)")["choices"][0]
+                                                                ["text"],
+      "lm");
+  EXPECT_EQ(slow.text, "");
+  slow.set(slow.reads);
+  other.join();
+  EXPECT_TRUE(std::holds_alternative<std::string>(result));
+  EXPECT_FALSE(slow.disconnected);
+  EXPECT_TRUE(slow.text.ends_with("data: [DONE]\n\n")) << slow.text;
+}
+
+TEST_F(ServiceTest, ClientsThatDoNotReadAreDropped) {
+  // Their queue is full in the middle of the text, or has room for all of it.
+  for (size_t unsentBytes : {size_t(1), size_t(1) << 20}) {
+    start({.sendTimeout = 0.05, .unsentBytes = unsentBytes});
+    auto admitted =
+        service->admit(Endpoint::Completions,
+                       R"({"prompt":"a","max_tokens":100,"stream":true,)"
+                       R"("ignore_eos":true,"temperature":0})");
+    SlowClient slow;
+    auto result = service->run(*std::get<std::unique_ptr<Job>>(admitted), slow);
+    ASSERT_TRUE(std::holds_alternative<ApiError>(result));
+    EXPECT_EQ(std::get<ApiError>(result).status, 499);
+    EXPECT_TRUE(slow.disconnected);
+    if (unsentBytes == 1) {
+      EXPECT_LT(pair->history().size(), 50u);
+    } else {
+      EXPECT_GT(pair->history().size(), 90u);
+    }
+    complete(R"("prompt":"a","max_tokens":2,"temperature":0)");
+  }
 }
 
 TEST_F(ServiceTest, TimeEndsRequests) {
