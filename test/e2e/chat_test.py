@@ -239,12 +239,12 @@ class WithoutTerminal(unittest.TestCase):
     def test_mistakes(self):
         for flags, code, word in (
             ([], 1, "choose one with --template qwen3, qwen3.5 or qwen3.6"),
-            (["--template", "llama"], 1, "unknown chat template 'llama'"),
-            (["--temperature", "-1"], 1, "temperature"),
+            (["--template", "llama"], 2, "unknown chat template 'llama'"),
+            (["--temperature", "-1"], 2, "temperature"),
             (["--temperatur", "1"], 2, "--temperatur"),
             (["--top-k", "x"], 2, "--top-k"),
             (["--stop", ""], 2, "--stop"),
-            (["--logit-bias", "7"], 1, "TOKEN=BIAS"),
+            (["--logit-bias", "7"], 2, "TOKEN=BIAS"),
             (["--draft-sampling", "best"], 2, "--draft-sampling"),
         ):
             known = ["--template", "qwen3.5"]

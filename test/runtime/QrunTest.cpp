@@ -243,6 +243,30 @@ TEST_F(QrunTest, UsageErrorsExitWith2AndOneLine) {
   for (const char *rows : {"0", "-1", "4x", "all"})
     expectLineWith(std::string("pair.tandem -p a --block ") + rows, 2,
                    "--block: expected auto or a number of tokens");
+  for (const char *device : {"gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:0 "})
+    expect("pair.tandem -p a --device '" + std::string(device) + "'", 2,
+           "qrun: --device: unknown device '" + std::string(device) +
+               "': expected cpu or cuda:N, as cuda:0\n");
+  expectLineWith("bench pair.tandem --scenario 64", 2,
+                 "--scenario: '64' is not of the form PROMPT/ANSWER");
+  expectLineWith("pair.tandem -p a --chat --template x", 2,
+                 "--template: unknown chat template 'x', expected qwen3, ");
+  for (const char *timeout : {"nan", "-1", "1e7", "soon", "inf"})
+    expectLineWith(
+        concat("serve pair.tandem --timeout ", std::string_view(timeout)), 2,
+        "--timeout: ");
+  expectLineWith("serve pair.tandem --send-timeout nan", 2,
+                 "expected a number from 0.01 to 1e+06, got 'nan'");
+  for (const char *flag :
+       {"--temperature -1", "--temperature nan", "--top-p 0", "--min-p 1.5",
+        "--repetition-penalty 0", "--presence-penalty 3",
+        "--frequency-penalty -3", "--logit-bias 7", "--logit-bias 7=101",
+        "--logit-bias x=1"})
+    expectLineWith(concat("pair.tandem -p a ", std::string_view(flag)), 2,
+                   "qrun: ");
+  // These are mistakes for this pair only.
+  expectLineWith("pair.tandem -p a --logit-bias 300=1", 1, "out of range");
+  expectLineWith("pair.tandem -p a --stop-token 300", 1, "out of range");
   for (const char *flag : {"--system x", "--template qwen3", "--no-thinking"})
     expectLineWith(concat("pair.tandem -p a ", std::string_view(flag)), 2,
                    "are about a --chat");
@@ -264,10 +288,6 @@ TEST_F(QrunTest, BadInputExitsWith1AndNamesTheFile) {
   expect("inspect .", 1, "qrun: .: is a directory, not a file\n");
   expect("pair.tandem -p a --device cuda:0", 1,
          "qrun: pair.tandem: compiled for native, not for a GPU\n");
-  for (const char *device : {"gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:0 "})
-    expect("pair.tandem -p a --device '" + std::string(device) + "'", 1,
-           "qrun: unknown device '" + std::string(device) +
-               "': expected cpu or cuda:N, as cuda:0\n");
   expect("pair.tandem --prompt-file none", 1,
          "qrun: none: cannot open: No such file or directory\n");
   expect("pair.tandem --ids bad.json", 1,
@@ -443,8 +463,6 @@ TEST_F(QrunTest, BenchMeasuresBothWaysOfDecoding) { // P4.08
   for (const char *part : {"\"mean_accept_length\":3.0", "\"kernels\":[",
                            "\"program\":\"verify\"", "\"launches\":"})
     EXPECT_NE(outcome.output.find(part), std::string::npos) << outcome.output;
-  expectLineWith("bench pair.tandem --scenario 64", 1,
-                 "'64' is not of the form PROMPT/ANSWER");
   ArtifactSpec spec = alphabetSpec();
   spec.loop->maxContext = 191;
   save(spec, "short.tandem");

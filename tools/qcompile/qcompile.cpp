@@ -7,6 +7,7 @@
 #include "codegen/CostModel.h"
 #include "passes/Pipelines.h"
 #include "tools/TruncatedFile.h"
+#include "tools/Within.h"
 #include "tools/qcompile/Driver.h"
 
 #include <CLI/CLI.hpp>
@@ -129,7 +130,7 @@ int main(int argc, char **argv) {
   app.add_option("--self-test-floor", options.selfTestFloor,
                  "Mean accept length that --self-test expects at least "
                  "(default: 1.1; a drafter that is never right has 1)")
-      ->check(CLI::Range(1.0, 1024.0));
+      ->check(tandem::within(1, 1024));
   app.add_option("--synthetic-weights", options.syntheticSeed,
                  "Take shapes from config.json alone; weights are made from "
                  "this seed at load, for benchmarks")

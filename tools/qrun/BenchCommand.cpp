@@ -15,11 +15,6 @@ namespace tandem::qrun {
 
 namespace {
 
-struct Scenario {
-  uint32_t promptTokens;
-  uint32_t newTokens;
-};
-
 /// What bench writes about when it is given no prompt.
 constexpr std::string_view builtInText =
     "The cable ferry crosses the river every half hour. It was built when the "
@@ -29,8 +24,7 @@ constexpr std::string_view builtInText =
 
 } // namespace
 
-/// Parses "64/128,2048/256".
-static StatusOr<std::vector<Scenario>> parseScenarios(std::string_view text) {
+StatusOr<std::vector<Scenario>> parseScenarios(std::string_view text) {
   std::vector<Scenario> result;
   while (true) {
     std::string_view item = text.substr(0, text.find(','));
@@ -45,7 +39,7 @@ static StatusOr<std::vector<Scenario>> parseScenarios(std::string_view text) {
              scenario.promptTokens > 0 && scenario.newTokens > 0;
     }
     if (!good)
-      return invalidArgument("--scenario: '", item,
+      return invalidArgument("'", item,
                              "' is not of the form PROMPT/ANSWER, as 64/128");
     result.push_back(scenario);
     if (item.size() == text.size())
@@ -164,11 +158,6 @@ static void printResult(const BenchResult &result, double bandwidth) {
 }
 
 Status bench(const BenchFlags &flags) {
-  std::string_view text = "64/128,2048/256,8192/256";
-  if (!flags.scenario.empty())
-    text = flags.scenario;
-  TANDEM_ASSIGN_OR_RETURN(std::vector<Scenario> scenarios,
-                          parseScenarios(text));
   TANDEM_ASSIGN_OR_RETURN(Session session, load(flags));
   if (!session.artifact.root().loop())
     return invalidArgument(flags.artifact,
@@ -179,16 +168,19 @@ Status bench(const BenchFlags &flags) {
 
   // A prompt without scenarios is used as it is. Of the scenarios that nobody
   // asked for, those that fit.
+  std::vector<Scenario> scenarios = flags.scenarios;
   uint32_t context = session.artifact.root().loop()->max_context();
   auto fits = [&](const Scenario &scenario) {
     return uint64_t(scenario.promptTokens) + scenario.newTokens <= context;
   };
   bool given =
       flags.prompt.text || flags.prompt.textFile || flags.prompt.idsFile;
-  if (flags.scenario.empty() && given)
+  if (scenarios.empty() && given) {
     scenarios = {{uint32_t(ids.size()), flags.maxNewTokens}};
-  else if (flags.scenario.empty())
+  } else if (scenarios.empty()) {
+    scenarios = {{64, 128}, {2048, 256}, {8192, 256}};
     std::erase_if(scenarios, std::not_fn(fits));
+  }
   for (const Scenario &scenario : scenarios)
     if (!fits(scenario))
       return invalidArgument(flags.artifact, ": ", scenario.promptTokens, "/",

@@ -46,12 +46,20 @@ struct ExecFlags : DeviceFlags {
 /// Runs one program on tensors from a file.
 Status exec(const ExecFlags &flags);
 
+/// Lengths of a prompt and of the answer to it.
+struct Scenario {
+  uint32_t promptTokens;
+  uint32_t newTokens;
+};
+/// Parses "64/128,2048/256".
+StatusOr<std::vector<Scenario>> parseScenarios(std::string_view text);
+
 struct BenchFlags : DeviceFlags {
   /// What to write about; used as it is without scenarios, otherwise repeated
   /// to the lengths they ask for.
   PromptFlags prompt;
-  /// "64/128,2048/256": lengths of prompts and answers. Empty: the usual ones.
-  std::string scenario;
+  /// Empty: the usual ones.
+  std::vector<Scenario> scenarios;
   /// For a prompt without scenarios.
   uint32_t maxNewTokens = 128;
   unsigned repeats = 3;

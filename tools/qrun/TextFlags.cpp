@@ -2,8 +2,11 @@
 
 #include "tools/qrun/TextFlags.h"
 
-#include <CLI/CLI.hpp>
+#include "runtime/Sampler.h"
+#include "tools/Within.h"
+
 #include <charconv>
+#include <limits>
 
 namespace tandem::qrun {
 
@@ -74,6 +77,17 @@ static void addSamplingFlags(CLI::App &app, SamplingFlags &flags,
   app.add_option("--seed", flags.seed, "Same seed, same text")->group(group);
 }
 
+static void addTemplateFlag(CLI::App &app, std::optional<std::string> &name,
+                            const char *group) {
+  app.add_option("--template", name,
+                 "Chat template in place of the checkpoint's: " +
+                     std::string(ChatTemplate::names()))
+      ->check([](const std::string &given) {
+        return ChatTemplate::find(nullptr, given).status().message();
+      })
+      ->group(group);
+}
+
 void addAnswerFlags(CLI::App &app, AnswerFlags &flags, bool samples) {
   addDraftFlags(app, flags.noDraft, flags.block, flags.drafts);
   app.add_flag("--ignore-eos", flags.ignoreEos, "Go on behind stop tokens");
@@ -93,10 +107,7 @@ void addAnswerFlags(CLI::App &app, AnswerFlags &flags, bool samples) {
 
 void addChatFlags(CLI::App &app, ChatFlags &flags) {
   const char *group = "Chat";
-  app.add_option("--template", flags.templateName,
-                 "In place of the checkpoint's: " +
-                     std::string(ChatTemplate::names()))
-      ->group(group);
+  addTemplateFlag(app, flags.templateName, group);
   app.add_option("--system", flags.system, "The system message")->group(group);
   // Not bound to the field: CLI11 would count in it, from 0, which is "no".
   app.add_flag_function(
@@ -122,19 +133,17 @@ void addServeFlags(CLI::App &app, ServeFlags &flags) {
       ->capture_default_str();
   app.add_option("--timeout", flags.timeout,
                  "Seconds a request may take; 0: any number")
-      ->check(CLI::Range(0.0, 1e6))
+      ->check(within(0, 1e6))
       ->capture_default_str();
   app.add_option("--send-timeout", flags.sendTimeout,
                  "Seconds a client may leave an answer unread")
-      ->check(CLI::Range(0.01, 1e6))
+      ->check(within(0.01, 1e6))
       ->capture_default_str();
   app.add_option("--max-body", flags.maxBodyMegabytes,
                  "MiB of a request's body")
       ->check(CLI::Range(1u, 1024u))
       ->capture_default_str();
-  app.add_option("--template", flags.templateName,
-                 "Chat template in place of the checkpoint's: " +
-                     std::string(ChatTemplate::names()));
+  addTemplateFlag(app, flags.templateName, "Options");
   addDraftFlags(app, flags.noDraft, flags.block, flags.drafts);
 }
 
@@ -142,7 +151,12 @@ std::string problemOf(const AnswerFlags &flags) {
   for (const std::string &stop : flags.stops)
     if (stop.empty())
       return "--stop: the text is empty";
-  return "";
+  SamplingOptions sampling;
+  Status status = applyFlags(flags.sampling, sampling);
+  // Which tokens there are is known when the artefact is open.
+  if (status.isOk())
+    status = checkSampling(sampling, std::numeric_limits<uint32_t>::max());
+  return status.message();
 }
 
 } // namespace tandem::qrun

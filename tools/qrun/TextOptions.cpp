@@ -22,21 +22,7 @@ static StatusOr<std::pair<uint32_t, float>> parseBias(std::string_view text) {
                          "' is not of the form TOKEN=BIAS, as 42=-5");
 }
 
-/// The sampling of \p flags; nothing when they ask for the likeliest tokens.
-static StatusOr<std::optional<SamplingOptions>>
-makeSampling(const SamplingFlags &flags, const Artifact &artifact) {
-  // A seed alone asks for a text that depends on it.
-  bool drawn = flags.temperature || flags.topK || flags.topP || flags.minP;
-  bool recommended = flags.sample || (flags.seed && !drawn);
-  bool adjusted = flags.repetitionPenalty || flags.presencePenalty ||
-                  flags.frequencyPenalty || !flags.logitBias.empty();
-  if (!drawn && !recommended && !adjusted)
-    return std::optional<SamplingOptions>();
-  SamplingOptions options;
-  if (recommended)
-    options = defaultSampling(artifact.root().generation());
-  else if (!drawn)
-    options = SamplingOptions::greedy();
+Status applyFlags(const SamplingFlags &flags, SamplingOptions &options) {
   auto set = [](auto &field, const auto &value) {
     if (value)
       field = *value;
@@ -52,6 +38,25 @@ makeSampling(const SamplingFlags &flags, const Artifact &artifact) {
     TANDEM_ASSIGN_OR_RETURN(auto bias, parseBias(text));
     options.logitBias.push_back(bias);
   }
+  return Status();
+}
+
+/// The sampling of \p flags; nothing when they ask for the likeliest tokens.
+static StatusOr<std::optional<SamplingOptions>>
+makeSampling(const SamplingFlags &flags, const Artifact &artifact) {
+  // A seed alone asks for a text that depends on it.
+  bool drawn = flags.temperature || flags.topK || flags.topP || flags.minP;
+  bool recommended = flags.sample || (flags.seed && !drawn);
+  bool adjusted = flags.repetitionPenalty || flags.presencePenalty ||
+                  flags.frequencyPenalty || !flags.logitBias.empty();
+  if (!drawn && !recommended && !adjusted)
+    return std::optional<SamplingOptions>();
+  SamplingOptions options;
+  if (recommended)
+    options = defaultSampling(artifact.root().generation());
+  else if (!drawn)
+    options = SamplingOptions::greedy();
+  TANDEM_RETURN_IF_ERROR(applyFlags(flags, options));
   std::random_device random;
   options.seed = flags.seed ? *flags.seed : uint64_t(random()) << 32 | random();
   TANDEM_RETURN_IF_ERROR(

@@ -47,6 +47,10 @@ struct ChatFlags {
   std::optional<bool> thinking;
 };
 
+/// Puts what \p flags say one by one into \p options. Fails when a bias has not
+/// the form it needs; values are not checked.
+Status applyFlags(const SamplingFlags &flags, SamplingOptions &options);
+
 /// The options of \p flags for \p artifact, but for the length. A seed that
 /// was not given is a random one.
 StatusOr<GenerateOptions> makeOptions(const AnswerFlags &flags,

@@ -34,7 +34,10 @@ void addDeviceFlags(CLI::App &app, DeviceFlags &flags) {
   app.add_option("artifact", flags.artifact, "The compiled pair (.tandem)");
   app.add_option("--device", flags.device,
                  "Where to run: cpu or cuda:N (default: what the artefact is "
-                 "for)");
+                 "for)")
+      ->check([](const std::string &name) {
+        return checkDeviceName(name).message();
+      });
   app.add_option("--threads", flags.threads,
                  "Threads for the CPU (default: as many as it may use cores)")
       ->check(CLI::Range(1u, 1024u));
@@ -135,8 +138,18 @@ int main(int argc, char **argv) {
       app.add_subcommand("bench", "Measures how fast the pair is");
   addDeviceFlags(*benchApp, benchFlags);
   addPromptFlags(*benchApp, benchFlags.prompt, /*withIds=*/true);
-  benchApp->add_option("--scenario", benchFlags.scenario,
-                       "Lengths of prompt and answer, as 64/128,2048/256");
+  benchApp
+      ->add_option_function<std::string>(
+          "--scenario",
+          [&benchFlags](const std::string &text) {
+            auto scenarios = parseScenarios(text);
+            if (!scenarios.isOk())
+              throw CLI::ValidationError("--scenario",
+                                         scenarios.status().message());
+            benchFlags.scenarios = std::move(*scenarios);
+          },
+          "Lengths of prompt and answer, as 64/128,2048/256")
+      ->option_text("TEXT");
   benchApp
       ->add_option("-n,--max-tokens", benchFlags.maxNewTokens,
                    "Tokens behind a prompt without --scenario")
