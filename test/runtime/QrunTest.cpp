@@ -362,6 +362,8 @@ TEST_F(QrunTest, FullDiskIsAnError) { // P7.07
          "qrun: stdout: cannot write: No space left on device\n");
   expect("inspect pair.tandem >/dev/full", 1,
          "qrun: stdout: cannot write: No space left on device\n");
+  expect("serve --help >/dev/full", 1,
+         "qrun: stdout: cannot write: No space left on device\n");
 }
 
 TEST_F(QrunTest, ScoreWritesLogitsFeaturesAndDraftLogits) {

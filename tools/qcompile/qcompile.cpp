@@ -6,6 +6,7 @@
 
 #include "codegen/CostModel.h"
 #include "passes/Pipelines.h"
+#include "tools/PrintHelp.h"
 #include "tools/TruncatedFile.h"
 #include "tools/Within.h"
 #include "tools/qcompile/Driver.h"
@@ -163,10 +164,9 @@ int main(int argc, char **argv) {
 
   try {
     app.parse(argc, argv);
+  } catch (const CLI::Success &success) {
+    return tandem::printHelp(app, success, "qcompile: error");
   } catch (const CLI::ParseError &error) {
-    // --help and --version end here, too.
-    if (error.get_exit_code() == 0)
-      return app.exit(error);
     return usageError(error.what());
   }
   if (!stage.empty())

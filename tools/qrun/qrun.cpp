@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "tools/PrintHelp.h"
 #include "tools/TruncatedFile.h"
 #include "tools/qrun/Commands.h"
 #include "tools/qrun/TextFlags.h"
@@ -231,7 +232,7 @@ int main(int argc, char **argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success &success) {
-    return app.exit(success);
+    return printHelp(app, success, "qrun");
   } catch (const CLI::ParseError &error) {
     return usageError(error.what());
   }
