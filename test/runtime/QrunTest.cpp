@@ -175,6 +175,16 @@ TEST_F(QrunTest, TextGoesToStdoutAndNothingElse) {
          "defghijklm");
 }
 
+TEST_F(QrunTest, ArtefactMayStandInFrontOfACommand) {
+  for (const char *command : {"tokenize -p abc", "inspect --json"}) {
+    std::string behind = command;
+    behind.insert(behind.find(' '), " pair.tandem");
+    Outcome expected = shell("$qrun " + behind);
+    EXPECT_EQ(expected.exitCode, 0) << expected.output;
+    expect("pair.tandem " + std::string(command), 0, expected.output);
+  }
+}
+
 TEST_F(QrunTest, PromptsComeFromFlagsAndFiles) {
   folder.write("prompt.txt", "xyz");
   folder.write("ids.json", "[97]");
@@ -275,6 +285,12 @@ TEST_F(QrunTest, UsageErrorsExitWith2AndOneLine) {
   expectLineWith("score pair.tandem -o x", 2, "--ids is required");
   expectLineWith("exec pair.tandem --in x", 2, "-o is required");
   expectLineWith("tokenize -p x", 2, "an artifact is required");
+  expectLineWith("a.tandem tokenize b.tandem -p x", 2,
+                 "two artefacts, a.tandem and b.tandem");
+  expectLineWith("-p x pair.tandem tokenize", 2,
+                 "--prompt stands in front of tokenize, expected it behind");
+  expectLineWith("pair.tandem --threads 2 bench", 2,
+                 "--threads stands in front of bench");
 }
 
 TEST_F(QrunTest, BadInputExitsWith1AndNamesTheFile) {

@@ -229,10 +229,13 @@ LogicalResult Driver::importPair() {
     (*module)->setAttr(
         kSelfTestAttrName,
         builder.getDictionaryAttr(
-            {builder.getNamedAttr("floor", builder.getF32FloatAttr(
-                                               float(options.selfTestFloor))),
+            {builder.getNamedAttr(
+                 "floor", builder.getF32FloatAttr(
+                              float(options.selfTestFloor.value_or(1.1)))),
              builder.getNamedAttr(
-                 "prompt", builder.getStringAttr(options.selfTestPrompt))}));
+                 "prompt",
+                 builder.getStringAttr(options.selfTestPrompt.value_or(
+                     "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12,")))}));
   }
   return mlir::success();
 }

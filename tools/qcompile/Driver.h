@@ -46,11 +46,12 @@ struct Options {
   std::optional<int64_t> maxContext;
   std::optional<int64_t> chunk;
   std::optional<int64_t> denoiseSteps;
-  /// What `qrun --self-test` writes, and how often the drafter has to be right
-  /// there: a mean accept length. Any trained drafter goes on counting; one
-  /// that is broken is never right, which is 1.
-  std::string selfTestPrompt = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12,";
-  double selfTestFloor = 1.1;
+  /// What `qrun --self-test` writes about, and how often the drafter has to be
+  /// right there: a mean accept length. None: it counts, and has to be right
+  /// now and then, as any trained drafter is; one that is broken is never
+  /// right, which is 1.
+  std::optional<std::string> selfTestPrompt;
+  std::optional<double> selfTestFloor;
   /// The checkpoints are configurations; see models/Synthetic.h.
   std::optional<uint64_t> syntheticSeed;
 

@@ -31,19 +31,23 @@ static int usageError(const std::string &message) {
 static std::string findUsageError(const Options &options) {
   if (options.target.empty() && options.input.empty())
     return "--target or a dumped stage is required";
-  bool hasPairFlags = !options.drafter.empty() || options.block ||
-                      options.draftWindow || options.maxContext ||
-                      options.chunk || options.denoiseSteps ||
-                      options.syntheticSeed;
+  bool hasPairFlags =
+      !options.drafter.empty() || options.block || options.draftWindow ||
+      options.maxContext || options.chunk || options.denoiseSteps ||
+      options.syntheticSeed || options.selfTestPrompt || options.selfTestFloor;
   if (!options.input.empty() && (!options.target.empty() || hasPairFlags))
     return "a dumped stage is compiled as it is: --target, --drafter, "
-           "--block, --draft-window, --max-context, --chunk, --denoise-steps "
-           "and --synthetic-weights do not go with it";
-  if (options.selfTestPrompt.empty())
+           "--block, --draft-window, --max-context, --chunk, "
+           "--denoise-steps, --self-test-prompt, --self-test-floor and "
+           "--synthetic-weights do not go with it";
+  if (options.selfTestPrompt && options.selfTestPrompt->empty())
     return "--self-test-prompt is empty";
   if (options.drafter.empty() &&
       (options.block || options.draftWindow || options.denoiseSteps))
     return "--block, --draft-window and --denoise-steps need a --drafter";
+  if (options.drafter.empty() &&
+      (options.selfTestPrompt || options.selfTestFloor))
+    return "--self-test-prompt and --self-test-floor need a --drafter";
   if (options.drafter.empty() && options.input.empty() &&
       (!options.draftHead.empty() || options.draftVocabulary))
     return "--draft-head and --draft-vocab need a --drafter";
@@ -127,7 +131,8 @@ int main(int argc, char **argv) {
                  "Diffusion steps per block (default: 1)")
       ->check(sizes);
   app.add_option("--self-test-prompt", options.selfTestPrompt,
-                 "What qrun --self-test writes about");
+                 "What qrun --self-test writes about (default: numbers in "
+                 "order)");
   app.add_option("--self-test-floor", options.selfTestFloor,
                  "Mean accept length that --self-test expects at least "
                  "(default: 1.1; a drafter that is never right has 1)")

@@ -106,6 +106,22 @@ int main(int argc, char **argv) {
                "Check that target and drafter agree on the prompt that the "
                "artefact brings");
   app.require_subcommand(0, 1);
+  // The artefact may stand in front of a command; flags that stand there are
+  // those of no command.
+  auto takeArtifact = [&](const CLI::App &command, std::string &artifact) {
+    for (const CLI::Option *option : app.get_options()) {
+      bool isArtifact = option->get_positional();
+      if (!option->empty() && (!isArtifact || !artifact.empty()))
+        throw CLI::ValidationError(
+            command.get_name(),
+            isArtifact ? "there are two artefacts, " + generateFlags.artifact +
+                             " and " + artifact
+                       : option->get_name() + " stands in front of " +
+                             command.get_name() + ", expected it behind");
+    }
+    if (artifact.empty())
+      artifact = generateFlags.artifact;
+  };
 
   ScoreFlags scoreFlags;
   CLI::App *scoreApp = app.add_subcommand(
@@ -116,6 +132,7 @@ int main(int argc, char **argv) {
   scoreApp->add_option("-o", scoreFlags.output, "The file to write")
       ->required();
   scoreApp->callback([&] {
+    takeArtifact(*scoreApp, scoreFlags.artifact);
     problem = missing(scoreFlags.artifact, nullptr);
     run = command(score, scoreFlags);
   });
@@ -130,6 +147,7 @@ int main(int argc, char **argv) {
   execApp->add_option("--program", execFlags.program,
                       "Name of the program (default: the first)");
   execApp->callback([&] {
+    takeArtifact(*execApp, execFlags.artifact);
     problem = missing(execFlags.artifact, nullptr);
     run = command(exec, execFlags);
   });
@@ -172,6 +190,7 @@ int main(int argc, char **argv) {
                      "Print the time of the kernels of every program");
   benchApp->add_flag("--json", benchFlags.json, "Print one JSON object");
   benchApp->callback([&] {
+    takeArtifact(*benchApp, benchFlags.artifact);
     problem = missing(benchFlags.artifact, nullptr);
     run = command(bench, benchFlags);
   });
@@ -187,6 +206,7 @@ int main(int argc, char **argv) {
   addAnswerFlags(*chatApp, chatFlags.answer, /*samples=*/true);
   addChatFlags(*chatApp, chatFlags.chat);
   chatApp->callback([&] {
+    takeArtifact(*chatApp, chatFlags.artifact);
     problem = missing(chatFlags.artifact, nullptr);
     if (problem.empty())
       problem = problemOf(chatFlags.answer);
@@ -199,6 +219,7 @@ int main(int argc, char **argv) {
   addDeviceFlags(*serveApp, serveFlags);
   addServeFlags(*serveApp, serveFlags);
   serveApp->callback([&] {
+    takeArtifact(*serveApp, serveFlags.artifact);
     problem = missing(serveFlags.artifact, nullptr);
     run = command(serve, serveFlags);
   });
@@ -213,6 +234,7 @@ int main(int argc, char **argv) {
                        "self-test if this machine can");
   inspectApp->add_flag("--json", inspectFlags.json, "Print a JSON object");
   inspectApp->callback([&] {
+    takeArtifact(*inspectApp, inspectFlags.artifact);
     problem = missing(inspectFlags.artifact, nullptr);
     run = command(inspect, inspectFlags);
   });
@@ -225,6 +247,7 @@ int main(int argc, char **argv) {
   addPromptFlags(*tokenizeApp, tokenizeFlags.prompt, /*withIds=*/false);
   tokenizeApp->add_flag("--json", tokenizeFlags.json, "Print a JSON object");
   tokenizeApp->callback([&] {
+    takeArtifact(*tokenizeApp, tokenizeFlags.artifact);
     problem = missing(tokenizeFlags.artifact, &tokenizeFlags.prompt);
     run = command(tokenize, tokenizeFlags);
   });
