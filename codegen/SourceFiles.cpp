@@ -2,6 +2,7 @@
 
 #include "codegen/SourceFiles.h"
 #include "dialects/lm/LmDialect.h"
+#include "models/Safetensors.h"
 #include "models/Synthetic.h"
 
 #include "llvm/ADT/SmallString.h"
@@ -19,12 +20,32 @@ using namespace llvm;
 using namespace tandem;
 
 /// The small files of a checkpoint that can change what is compiled.
-static bool isSource(StringRef name) {
-  return name == "config.json" || name == "generation_config.json" ||
-         name == "tokenizer.json" || name == "tokenizer_config.json" ||
-         name == "chat_template.jinja" ||
-         name == "model.safetensors.index.json" ||
-         (name.ends_with(".safetensors") && !name.starts_with("."));
+static constexpr StringLiteral kSmallFiles[] = {
+    "config.json", "generation_config.json", "tokenizer.json",
+    "chat_template.jinja", "tokenizer_config.json"};
+
+/// Names of the files that a checkpoint in \p directory is read from, sorted.
+static Expected<std::vector<std::string>> listNames(StringRef directory,
+                                                    bool isSynthetic) {
+  std::vector<std::string> names;
+  auto addIfThere = [&](StringRef name) {
+    SmallString<256> path(directory);
+    sys::path::append(path, name);
+    if (sys::fs::is_regular_file(path))
+      names.push_back(name.str());
+  };
+  for (StringRef name : kSmallFiles)
+    addIfThere(name);
+  if (!isSynthetic) {
+    addIfThere("model.safetensors.index.json");
+    Expected<std::vector<std::string>> weights =
+        models::Checkpoint::listFiles(directory);
+    if (!weights)
+      return weights.takeError();
+    append_range(names, std::move(*weights));
+  }
+  llvm::sort(names);
+  return names;
 }
 
 /// Bytes of \p contents that the hash covers.
@@ -63,18 +84,11 @@ Expected<std::vector<std::string>> codegen::listSources(mlir::ModuleOp module) {
     if (!name)
       continue;
     std::string directory = models::getCheckpointDirectory(name);
-    bool synthetic = models::SyntheticCheckpoint::parse(name).has_value();
-    std::vector<std::string> names;
-    std::error_code error;
-    for (sys::fs::directory_iterator it(directory, error), end;
-         it != end && !error; it.increment(error))
-      if (StringRef name = sys::path::filename(it->path());
-          isSource(name) && !(synthetic && name.contains(".safetensors")))
-        names.push_back(name.str());
-    if (error)
-      return createStringError(error, directory + ": " + error.message());
-    llvm::sort(names);
-    for (const std::string &name : names) {
+    Expected<std::vector<std::string>> names = listNames(
+        directory, models::SyntheticCheckpoint::parse(name).has_value());
+    if (!names)
+      return names.takeError();
+    for (const std::string &name : *names) {
       Expected<std::string> line =
           describeFile(checkpoint.getName(), directory, name);
       if (!line)

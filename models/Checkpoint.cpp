@@ -71,8 +71,16 @@ Expected<WeightMap> readIndex(StringRef path) {
   return result;
 }
 
+/// Names of the files that \p index names, sorted.
+std::vector<std::string> listNamed(const WeightMap &index) {
+  std::set<std::string> names;
+  for (const auto &[tensor, file] : index)
+    names.insert(file);
+  return {names.begin(), names.end()};
+}
+
 /// Names of the safetensors files in \p directory, sorted.
-Expected<std::vector<std::string>> listFiles(StringRef directory) {
+Expected<std::vector<std::string>> listAll(StringRef directory) {
   std::vector<std::string> names;
   std::error_code error;
   for (sys::fs::directory_iterator it(directory, error), end;
@@ -136,6 +144,16 @@ const TensorView *Checkpoint::find(StringRef name) const {
   return found != tensors.end() && found->name == name ? &*found : nullptr;
 }
 
+Expected<std::vector<std::string>> Checkpoint::listFiles(StringRef directory) {
+  std::string indexPath = joinPath(directory, kIndexName);
+  if (!sys::fs::exists(indexPath))
+    return listAll(directory);
+  Expected<WeightMap> index = readIndex(indexPath);
+  if (!index)
+    return index.takeError();
+  return listNamed(*index);
+}
+
 Expected<Checkpoint> Checkpoint::open(StringRef directory) {
   if (!sys::fs::is_directory(directory))
     return createStringError(directory + ": is not a directory");
@@ -143,7 +161,7 @@ Expected<Checkpoint> Checkpoint::open(StringRef directory) {
   std::string indexPath = joinPath(directory, kIndexName);
 
   if (!sys::fs::exists(indexPath)) {
-    Expected<std::vector<std::string>> names = listFiles(directory);
+    Expected<std::vector<std::string>> names = listAll(directory);
     if (!names)
       return names.takeError();
     if (names->empty())
@@ -160,9 +178,7 @@ Expected<Checkpoint> Checkpoint::open(StringRef directory) {
   Expected<WeightMap> index = readIndex(indexPath);
   if (!index)
     return index.takeError();
-  std::set<std::string> names;
-  for (const auto &[tensor, file] : *index)
-    names.insert(file);
+  std::vector<std::string> names = listNamed(*index);
   // All missing files in one message: they are usually downloaded again.
   std::string missing;
   for (const std::string &name : names)

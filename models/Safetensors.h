@@ -90,6 +90,10 @@ public:
   /// no tensors, a missing or malformed file, a tensor in two files.
   static llvm::Expected<Checkpoint> open(llvm::StringRef directory);
 
+  /// Names of the files that open() reads in \p directory, sorted.
+  static llvm::Expected<std::vector<std::string>>
+  listFiles(llvm::StringRef directory);
+
   /// A checkpoint in \p directory that has no tensors: whoever reads it makes
   /// up those that it should have.
   static Checkpoint createSynthetic(llvm::StringRef directory) {

@@ -315,6 +315,10 @@ TEST(CheckpointTest, WithIndex) { // P1.06, P1.07
   EXPECT_EQ(index(R"({"metadata":{"total_size":1},"weight_map":)"
                   R"({"a":"1.safetensors","b":"2.safetensors"}})"),
             "");
+  auto listed = Checkpoint::listFiles(directory.getPath());
+  ASSERT_TRUE(bool(listed));
+  EXPECT_EQ(*listed,
+            (std::vector<std::string>{"1.safetensors", "2.safetensors"}));
   EXPECT_EQ(index(R"({"weight_map":{"a":"1.safetensors"}})"), "");
   EXPECT_EQ(index(R"({"weight_map":{"a":"3.safetensors",)"
                   R"("b":"4.safetensors"}})"),
