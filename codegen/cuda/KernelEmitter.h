@@ -45,15 +45,24 @@ private:
   void emitFamily();
   void emitEmbed();
   void emitLayer();
-  void emitDeltaInputs();
   void emitNorm();
   void emitElementwise();
   void emitSplit();
   void emitConcatFeatures();
   void emitRope();
+  void emitUnmask();
+  void emitHeadSearch();
+  void emitHeadSettle();
+  void emitHeadDraft();
+  void emitDigits(int64_t units, int64_t unitBytes, int64_t mostAhead,
+                  int64_t tokenBytes);
+
+  // AttentionEmitter.cpp
   void emitCacheAppend();
   void emitAttention();
   void emitAttentionInputs();
+
+  // DeltaEmitter.cpp
   void emitShortConv();
   void emitDelta();
   void emitDeltaVerify(bool isNormed);
@@ -61,12 +70,7 @@ private:
   void emitDeltaLayer();
   bool hasChunks() const;
   void emitDeltaChunks();
-  void emitUnmask();
-  void emitHeadSearch();
-  void emitHeadSettle();
-  void emitHeadDraft();
-  void emitDigits(int64_t units, int64_t unitBytes, int64_t mostAhead,
-                  int64_t tokenBytes);
+  void emitDeltaInputs();
 
   int64_t get(llvm::StringRef parameter) const {
     return spec.getInt(parameter);

@@ -1,0 +1,142 @@
+//===- AttentionEmitter.cpp - Attention and its caches in CUDA ------------===//
+//
+// How positions are cut: attention.cuh draws it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/cuda/KernelEmitter.h"
+
+using namespace llvm;
+using namespace tandem;
+using namespace tandem::codegen;
+
+void KernelEmitter::emitCacheAppend() {
+  numbers(
+      {{"dim", get("dim")}, {"heads", get("heads")}, {"slots", get("slots")}});
+  kernel.block = 256;
+  perRow();
+  std::string type = activationType();
+  operands({"const " + type + " *keys", "const " + type + " *values",
+            "const i32 *start", type + " *cache"});
+  call("cacheAppend", "keys, values, start, cache, live, rows");
+}
+
+void KernelEmitter::emitAttention() {
+  expectBf16();
+  // The items of a block, the positions of a span, and the blocks that add
+  // chunks up; attention.cuh. Launches of up to 16 rows are those of few
+  // blocks.
+  constexpr int64_t items = 64, span = 64, adders = 16, fewRows = 16;
+  int64_t dim = get("dim"), heads = get("heads"), slots = get("slots");
+  int64_t group = get("query_heads") / heads, window = get("window");
+  if (dim > 256)
+    refuse("expects a dim up to 256, but got " + Twine(dim));
+  bool isCausal = get("causal") != 0, isGated = getOr("gated", 0) != 0;
+  auto ceilDiv = [](int64_t a, int64_t b) {
+    return static_cast<int64_t>(divideCeil(a, b));
+  };
+  // What a row sees may begin and end inside a span.
+  int64_t mostSpans = ceilDiv(slots, span) + 1;
+  int64_t fewBlocks = ceilDiv(group * fewRows, items);
+  int64_t places = heads * fewBlocks;
+  // Two blocks fit on a multiprocessor unless heads are long.
+  int64_t resident = dim > 128 ? 1 : 2;
+  int64_t blocks = std::max(
+      std::min(target.processors * resident / places, mostSpans), adders);
+  // Without a window chunks grow with the text.
+  int64_t chunkSpans = 0, mostChunks = std::min(blocks, mostSpans);
+  if (window > 0) {
+    int64_t seen = isCausal ? window : 2 * window - 1;
+    chunkSpans =
+        ceilDiv(std::min(ceilDiv(seen - 1, span) + 1, mostSpans), blocks);
+    mostChunks = ceilDiv(mostSpans, chunkSpans) + 1;
+  }
+  auto paddedDim = static_cast<int64_t>(alignTo(dim, 32));
+  int64_t tileBytes = span * (paddedDim + 8) * 2;
+  int64_t otherBytes = items * (span + 8) * 2 + 4 * items * 4;
+  int64_t stages = std::clamp<int64_t>(
+      (target.sharedLimit / resident - otherBytes) / tileBytes, 2, 4);
+  int64_t ticketBytes = getTicketBytes(places * 2);
+  numbers({{"dim", dim}, {"heads", heads}, {"queryHeads", get("query_heads")}});
+  numbers({{"slots", slots}, {"window", window}});
+  numbers({{"blocks", blocks},
+           {"chunkSpans", chunkSpans},
+           {"mostChunks", mostChunks}});
+  numbers({{"fewBlocks", fewBlocks},
+           {"stages", stages},
+           {"ticketBytes", ticketBytes}});
+  flag("causal", isCausal);
+  flag("gated", isGated);
+  real("scaleBy", spec.getFloat("scale_by"));
+
+  kernel.block = 256;
+  if (resident > 1)
+    residentBlocks = resident;
+  kernel.shared = stages * tileBytes + otherBytes;
+  kernel.grid = {{blocks}, {1, group, items}, {heads}};
+  kernel.scratch =
+      ticketBytes + places * mostChunks * items * (paddedDim + 2) * 4;
+  operands({"const bf16 *query", "const bf16 *cache", "const i32 *start"});
+  if (isGated)
+    parameters.push_back("const bf16 *gate");
+  parameters.push_back("bf16 *output");
+  call("attention", Twine("query, cache, start, ") +
+                        (isGated ? "gate" : "nullptr") +
+                        ", output, live, rows, scratch");
+  assertions += "static_assert(Attention<" + getStruct() +
+                ">::sharedBytes == " + std::to_string(kernel.shared) + ");\n";
+}
+
+void KernelEmitter::emitAttentionInputs() {
+  // A warp a head.
+  constexpr int64_t warps = 8, mostDim = 1024;
+  int64_t heads = get("heads"), queryHeads = get("query_heads");
+  int64_t caches = get("caches");
+  if (get("dim") > mostDim)
+    refuse("expects a dim up to 1024, but got " + Twine(get("dim")));
+  bool isGated = get("gated") != 0;
+  numbers({{"dim", get("dim")}, {"heads", heads}, {"queryHeads", queryHeads}});
+  numbers({{"slots", get("slots")},
+           {"dims", get("dims")},
+           {"positions", get("positions")}});
+  flag("gated", isGated);
+  real("eps", spec.getFloat("eps"));
+  real("offset", spec.getFloat("offset"));
+  kernel.block = warps * 32;
+  kernel.grid = {
+      {static_cast<int64_t>(divideCeil(queryHeads + 2 * heads, warps))},
+      {1, 1, 1},
+      {caches}};
+  std::string type = activationType();
+  std::string input = "const " + type + " *", output = type + " *";
+  auto add = [&](const std::string &type, StringRef name) {
+    for (int64_t cache = 0; cache < caches; ++cache)
+      parameters.push_back(type + name.str() + std::to_string(cache));
+  };
+  if (queryHeads)
+    parameters = {input + "query", "const f32 *queryNorm"};
+  add(input, "keys");
+  add(input, "values");
+  add("const f32 *", "norm");
+  parameters.push_back("const i32 *start");
+  parameters.push_back("const f32 *table");
+  if (queryHeads)
+    parameters.push_back(output + "rotated");
+  if (isGated)
+    parameters.push_back(output + "gate");
+  add(output, "cache");
+  // Nothing says the type of what is not there.
+  StringRef query = queryHeads ? "query, queryNorm" : "nullptr, nullptr";
+  StringRef results = isGated      ? "rotated, gate"
+                      : queryHeads ? "rotated, nullptr"
+                                   : "nullptr, nullptr";
+  for (int64_t cache = 0; cache < caches; ++cache) {
+    if (caches > 1)
+      calls += "  if (blockIdx.z == " + std::to_string(cache) + ")\n  ";
+    std::string index = std::to_string(cache);
+    call("attentionInputs",
+         query + ", keys" + index + ", values" + index + ", norm" + index +
+             ", start, table, " + results + ", cache" + index + ", live, rows",
+         type);
+  }
+}
