@@ -18,6 +18,7 @@
 #include "tools/qcompile/Diagnostics.h"
 #include "tools/qcompile/DraftVocabulary.h"
 #include "tools/qcompile/Report.h"
+#include "tools/qcompile/TargetOptions.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/AsmState.h"
@@ -45,10 +46,6 @@ namespace {
 /// that continues from a dump can still say them.
 constexpr StringLiteral kOptionsAttrName = "tandem.options";
 
-/// Module attribute of a plan: what its layers multiply, which nothing else in
-/// it says.
-constexpr StringLiteral kActivationsAttrName = "tandem.activations";
-
 /// Module attribute: prompt and floor of the self-test, for the same reason.
 constexpr StringLiteral kSelfTestAttrName = "tandem.self_test";
 
@@ -60,7 +57,8 @@ constexpr StringLiteral kDumpNames[] = {"00-import.mlir", "10-fused.mlir",
 class Driver {
 public:
   explicit Driver(const Options &options)
-      : options(options), diagnostics(context, progress) {
+      : options(options), diagnostics(context, progress),
+        targetOptions(options, module) {
     context.loadDialect<lm::LmDialect, plan::PlanDialect,
                         mlir::func::FuncDialect>();
   }
@@ -70,13 +68,9 @@ public:
 private:
   /// Checks what can be checked before the long work, and opens the output.
   LogicalResult prepare();
-  /// Whether there are kernels for the architecture and the activations.
-  LogicalResult checkTarget();
 
   LogicalResult importPair();
   LogicalResult readStage();
-  /// Whether no flag is about a stage that the input has behind it.
-  LogicalResult checkEarlierFlags();
   /// The last stage that the module has been through.
   Stage findStage();
 
@@ -108,10 +102,6 @@ private:
   bool isDone() const { return isEmitted; }
   bool hasLoop();
   std::string getOutputPath();
-  std::string getArch();
-  std::string getActivations();
-  std::string getVerifyHead();
-  std::string getDraftHead();
   /// The flags that shape what is imported, as one would type them.
   std::string getImportFlags();
 
@@ -120,6 +110,7 @@ private:
   Progress progress;
   Diagnostics diagnostics;
   mlir::OwningOpRef<ModuleOp> module;
+  const TargetOptions targetOptions;
   codegen::ArtifactContents contents;
   std::optional<codegen::OutputFile> file;
   Stage stage = Stage::Import;
@@ -145,26 +136,10 @@ std::string Driver::getOutputPath() {
   return (sys::path::filename(directory) + ".tandem").str();
 }
 
-LogicalResult Driver::checkTarget() {
-  std::string arch = getArch(), activations = getActivations();
-  bool forGpu = plan::isGpu(arch);
-  if (forGpu && activations != "bf16")
-    return diagnostics.report(createStringError(
-        "--activations " + activations +
-        ": expected bf16, there are no other kernels for " + arch));
-  if (options.emit == (forGpu ? Stage::Cpu : Stage::Cuda))
-    return diagnostics.report(createStringError(
-        Twine("--emit ") + (forGpu ? "cpu" : "cuda") + ": expected " +
-        (forGpu ? "cuda" : "cpu") + ", which is what " + arch + " runs"));
-  if (forGpu)
-    return diagnostics.report(codegen::getCudaTarget(arch));
-  return diagnostics.report(codegen::getCpuTarget(arch));
-}
-
 LogicalResult Driver::prepare() {
   // A plan knows what it is for; it has not been read yet.
   bool mayBePlan = !options.input.empty() && options.arch.empty();
-  if (!mayBePlan && failed(checkTarget()))
+  if (!mayBePlan && failed(diagnostics.report(targetOptions.check())))
     return mlir::failure();
   if (!options.dumpDir.empty())
     if (std::error_code error = sys::fs::create_directories(
@@ -213,7 +188,7 @@ LogicalResult Driver::importPair() {
   importOptions.maxContext = options.maxContext;
   importOptions.chunk = options.chunk;
   importOptions.syntheticSeed = options.syntheticSeed;
-  importOptions.bf16Activations = plan::isGpu(getArch());
+  importOptions.bf16Activations = plan::isGpu(targetOptions.getArch());
   if (options.denoiseSteps)
     importOptions.denoiseSteps = *options.denoiseSteps;
   FailureOr<mlir::OwningOpRef<ModuleOp>> imported =
@@ -264,37 +239,14 @@ LogicalResult Driver::readStage() {
   // Plans of processors are alike, and so are those of GPUs.
   if (auto planned = (*module)->getAttrOfType<mlir::StringAttr>(
           plan::PlanDialect::kArchAttrName);
-      planned && plan::isGpu(planned) != plan::isGpu(getArch()))
+      planned && plan::isGpu(planned) != plan::isGpu(targetOptions.getArch()))
     return diagnostics.report(createStringError(
         options.input + ": is planned for " + planned.getValue() + ", --arch " +
-        getArch() + " needs a plan of its own: go on from an earlier stage"));
-  if (failed(checkEarlierFlags()))
-    return mlir::failure();
-  return checkTarget();
-}
-
-LogicalResult Driver::checkEarlierFlags() {
-  StringRef flag;
-  if (!options.verifyHead.empty())
-    flag = "--verify-head";
-  else if (!options.draftHead.empty())
-    flag = "--draft-head";
-  else if (options.draftVocabulary)
-    flag = "--draft-vocab";
-  else if (!options.disabledPasses.empty())
-    flag = "--disable-pass";
-  if (stage >= Stage::Lowered && !flag.empty())
-    return diagnostics.report(createStringError(
-        options.input + ": is past the stage that " + flag + " is about"));
-  auto planned =
-      (*module)->getAttrOfType<mlir::StringAttr>(kActivationsAttrName);
-  if (stage == Stage::Plan && planned && !options.activations.empty() &&
-      planned != options.activations)
-    return diagnostics.report(createStringError(
-        options.input + ": is planned for activations of " +
-        planned.getValue() + ", --activations " + options.activations +
+        targetOptions.getArch() +
         " needs a plan of its own: go on from an earlier stage"));
-  return mlir::success();
+  if (failed(diagnostics.report(targetOptions.checkEarlierFlags(stage))))
+    return mlir::failure();
+  return diagnostics.report(targetOptions.check());
 }
 
 Stage Driver::findStage() {
@@ -500,7 +452,8 @@ LogicalResult Driver::reportCheck() {
 
 LogicalResult Driver::compileKernels() {
   progress.begin("kernels");
-  return plan::isGpu(getArch()) ? compileForGpu() : compileForProcessor();
+  return plan::isGpu(targetOptions.getArch()) ? compileForGpu()
+                                              : compileForProcessor();
 }
 
 /// Prints \p bytes as they are.
@@ -509,14 +462,14 @@ static auto printBytes(const std::vector<char> &bytes) {
 }
 
 LogicalResult Driver::compileForProcessor() {
-  FailureOr<codegen::CpuTarget> target =
-      diagnostics.report(codegen::getCpuTarget(getArch()));
-  if (failed(target))
+  FailureOr<codegen::CpuTarget> processor =
+      diagnostics.report(codegen::getCpuTarget(targetOptions.getArch()));
+  if (failed(processor))
     return mlir::failure();
   codegen::CpuOptions cpuOptions;
   cpuOptions.keepMlir = options.emit == Stage::Cpu || !options.dumpDir.empty();
   FailureOr<codegen::CpuImage> image = diagnostics.report(
-      codegen::compileCpuKernels(*module, *target, cpuOptions));
+      codegen::compileCpuKernels(*module, *processor, cpuOptions));
   if (failed(image))
     return mlir::failure();
 
@@ -526,19 +479,19 @@ LogicalResult Driver::compileForProcessor() {
     return mlir::failure();
   if (options.emit == Stage::Cpu)
     return emit(printMlir);
-  contents.code = codegen::makeCode(*target, std::move(*image));
+  contents.code = codegen::makeCode(*processor, std::move(*image));
   return mlir::success();
 }
 
 LogicalResult Driver::compileForGpu() {
-  FailureOr<codegen::CudaTarget> target =
-      diagnostics.report(codegen::getCudaTarget(getArch()));
-  if (failed(target))
+  FailureOr<codegen::CudaTarget> gpu =
+      diagnostics.report(codegen::getCudaTarget(targetOptions.getArch()));
+  if (failed(gpu))
     return mlir::failure();
   // The text alone takes no compiler of NVIDIA.
   if (options.emit == Stage::Cuda) {
     FailureOr<std::vector<codegen::CudaSource>> sources =
-        diagnostics.report(codegen::emitCudaKernels(*module, *target));
+        diagnostics.report(codegen::emitCudaKernels(*module, *gpu));
     if (failed(sources))
       return mlir::failure();
     return emit([&](raw_ostream &os) {
@@ -547,7 +500,7 @@ LogicalResult Driver::compileForGpu() {
     });
   }
   FailureOr<codegen::CudaImage> image =
-      diagnostics.report(codegen::compileCudaKernels(*module, *target));
+      diagnostics.report(codegen::compileCudaKernels(*module, *gpu));
   if (failed(image))
     return mlir::failure();
   for (const codegen::CudaUnit &unit : image->units) {
@@ -567,55 +520,13 @@ LogicalResult Driver::compileForGpu() {
 // The artefact
 //===----------------------------------------------------------------------===//
 
-std::string Driver::getArch() {
-  if (!options.arch.empty())
-    return options.arch;
-  auto planned = module ? (*module)->getAttrOfType<mlir::StringAttr>(
-                              plan::PlanDialect::kArchAttrName)
-                        : mlir::StringAttr();
-  return planned ? planned.str() : "native";
-}
-
-std::string Driver::getActivations() {
-  if (!options.activations.empty())
-    return options.activations;
-  if (auto planned = module ? (*module)->getAttrOfType<mlir::StringAttr>(
-                                  kActivationsAttrName)
-                            : mlir::StringAttr())
-    return planned.str();
-  std::string arch = getArch();
-  if (plan::isGpu(arch))
-    return "bf16";
-  // In vectors bf16 is no faster than f32. checkTarget() tells of errors.
-  llvm::Expected<codegen::CpuTarget> target = codegen::getCpuTarget(arch);
-  if (!target)
-    llvm::consumeError(target.takeError());
-  else if (target->hasBf16Tiles())
-    return "bf16";
-  return "f32";
-}
-
-std::string Driver::getVerifyHead() {
-  if (!options.verifyHead.empty())
-    return options.verifyHead;
-  // Who asks for narrow products of a processor wants fewer bytes.
-  bool isNarrow = plan::isGpu(getArch()) || getActivations() == "int8";
-  return isNarrow ? "int8" : "bf16";
-}
-
-std::string Driver::getDraftHead() {
-  if (!options.draftHead.empty())
-    return options.draftHead;
-  return plan::isGpu(getArch()) ? "int4" : "bf16";
-}
-
 LogicalResult Driver::writeArtifact() {
   contents.plan = *module;
-  contents.activations = getActivations();
+  contents.activations = targetOptions.getActivations();
   contents.compilerVersion = getVersion();
   // Paths are left out: they say nothing about what is in the file.
-  contents.commandLine =
-      "qcompile --arch " + getArch() + " --activations " + getActivations();
+  contents.commandLine = "qcompile --arch " + targetOptions.getArch() +
+                         " --activations " + targetOptions.getActivations();
   if (auto flags = (*module)->getAttrOfType<mlir::StringAttr>(kOptionsAttrName))
     contents.commandLine += " " + flags.str();
   if (auto test =
@@ -644,7 +555,8 @@ LogicalResult Driver::writeArtifact() {
   if (options.report) {
     const codegen::Machine *machine = codegen::findMachine(options.machine);
     printReport(contents,
-                machine ? *machine : codegen::getDefaultMachine(getArch()),
+                machine ? *machine
+                        : codegen::getDefaultMachine(targetOptions.getArch()),
                 options.json, outs());
   }
   return flushOutput();
@@ -658,16 +570,8 @@ LogicalResult Driver::run() {
   if (failed(readTokenizer()) || failed(chooseDraftTokens()))
     return mlir::failure();
 
-  // What `--activations` calls int8 is a type.
-  std::string activations = getActivations();
-  PipelineOptions pipeline;
-  pipeline.arch = getArch();
-  pipeline.arithmetic = activations == "int8" ? "i8" : activations;
-  pipeline.searchesTarget = getVerifyHead() == "int8";
-  pipeline.searchesDraft = getDraftHead() == "int8";
-  pipeline.roundsDraft = getDraftHead() == "int4";
+  PipelineOptions pipeline = targetOptions.getPipeline();
   pipeline.draftTokens = draftTokens;
-  pipeline.disabledPasses = options.disabledPasses;
   struct Phase {
     Stage stage;
     StringRef name;
@@ -681,8 +585,9 @@ LogicalResult Driver::run() {
        [&](auto &manager) { buildLoweringPipeline(manager, pipeline); }},
       {Stage::Plan, "plan",
        [&](auto &manager) {
-         (*module)->setAttr(kActivationsAttrName,
-                            mlir::StringAttr::get(&context, activations));
+         (*module)->setAttr(
+             kActivationsAttrName,
+             mlir::StringAttr::get(&context, targetOptions.getActivations()));
          buildPlanPipeline(manager, pipeline);
        }},
   };
