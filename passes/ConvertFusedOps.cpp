@@ -1,5 +1,6 @@
 //===- ConvertFusedOps.cpp - LmFusedOps.td to launches --------------------===//
 
+#include "passes/DeltaLayer.h"
 #include "passes/FunctionConverter.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -110,7 +111,8 @@ static LogicalResult convertFusedLinear(FunctionConverter &c,
 static LogicalResult convertDeltaInputs(FunctionConverter &c,
                                         lm::DeltaInputsOp op) {
   // The launch of the rule does it.
-  if (findRuleThatMakesRows(c, op))
+  if (lm::GatedDeltaOp rule = findRuleThatMakesRows(op);
+      rule && rule->hasAttr(lm::LmDialect::kMakesInputsAttrName))
     return success();
   lm::ConvCacheType type = op.getCache().getType();
   int64_t heads = columnsOf(op.getDecay());

@@ -1,6 +1,7 @@
 //===- ConvertStateOps.cpp - LmStateOps.td to launches ------------------===//
 
 #include "dialects/plan/SavedRows.h"
+#include "passes/DeltaLayer.h"
 #include "passes/FunctionConverter.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -115,34 +116,6 @@ static LogicalResult convertDeltaGate(FunctionConverter &c,
   return success();
 }
 
-lm::GatedDeltaOp tandem::findRuleThatMakesRows(const FunctionConverter &c,
-                                               lm::DeltaInputsOp inputs) {
-  Value made[] = {inputs.getQuery(), inputs.getKey(), inputs.getValue(),
-                  inputs.getDecay(), inputs.getBeta()};
-  if (!c.plan.forGpu || inputs.getCommit() ||
-      !llvm::all_of(made, [](Value value) { return value.hasOneUse(); }))
-    return {};
-  auto rule = dyn_cast<lm::GatedDeltaOp>(*inputs.getQuery().user_begin());
-  if (!rule || !rule.getGate() ||
-      !llvm::equal(made, rule->getOperands().take_front(std::size(made))) ||
-      rule.getAccepted() != inputs.getAccepted() ||
-      rule.getCount() != inputs.getCount())
-    return {};
-  lm::DeltaCacheType cache = rule.getCache().getType();
-  lm::ConvCacheType conv = inputs.getCache().getType();
-  if (cache.getKeyDim() != static_cast<int64_t>(inputs.getKeyDim()) ||
-      cache.getPending() != conv.getPending() ||
-      !plan::canMakeRows(cache.getPending(), cache.getHeads(),
-                         cache.getKeyHeads(), cache.getKeyDim(),
-                         cache.getValueDim(), conv.getTaps()))
-    return {};
-  // What the convolution leaves is there when the rule is.
-  for (Operation *user : inputs.getResult().getUsers())
-    if (user->getBlock() != rule->getBlock() || user->isBeforeInBlock(rule))
-      return {};
-  return rule;
-}
-
 /// Makes \p launch, of a rule that reads what \p op makes, do what \p op does.
 static LogicalResult addInputs(FunctionConverter &c, lm::DeltaInputsOp op,
                                Launch &launch) {
@@ -187,9 +160,12 @@ static LogicalResult convertGatedDelta(FunctionConverter &c,
   Launch launch{KernelFamily::gated_delta, sizes};
   launch.parameters.push_back(c.number("commit", op.getCommit()));
   launch.parameters.push_back(c.real("scale_by", op.getScale()));
-  auto maker = op.getQuery().getDefiningOp<lm::DeltaInputsOp>();
-  if (maker && findRuleThatMakesRows(c, maker) != op)
-    maker = {};
+  lm::DeltaInputsOp maker;
+  if (op->hasAttr(lm::LmDialect::kMakesInputsAttrName)) {
+    maker = op.getQuery().getDefiningOp<lm::DeltaInputsOp>();
+    if (!maker || findRuleThatMakesRows(maker) != op)
+      return op.emitOpError("cannot make what it reads in one launch");
+  }
   if (!maker)
     launch.inputs = {c.memory(op.getQuery()), c.memory(op.getKey()),
                      c.memory(op.getValue()), c.memory(op.getDecay()),

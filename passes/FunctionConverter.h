@@ -124,9 +124,6 @@ using ConversionResult = std::optional<mlir::LogicalResult>;
 ConversionResult convertTensorOp(FunctionConverter &c, mlir::Operation *op);
 // ConvertStateOps.cpp
 ConversionResult convertStateOp(FunctionConverter &c, mlir::Operation *op);
-/// The op that reads all that \p inputs makes, when one launch can do both.
-lm::GatedDeltaOp findRuleThatMakesRows(const FunctionConverter &c,
-                                       lm::DeltaInputsOp inputs);
 // ConvertDecodingOps.cpp
 ConversionResult convertDecodingOp(FunctionConverter &c, mlir::Operation *op);
 // ConvertFusedOps.cpp

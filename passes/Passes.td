@@ -199,6 +199,24 @@ def FuseDeltaNormPass : Pass<"lm-fuse-delta-norm"> {
   let options = [ReportOption];
 }
 
+def FuseDeltaLayerPass : Pass<"lm-fuse-delta-layer"> {
+  let summary = "The delta rule makes what it reads.";
+  let description = [{
+    ```mlir
+    %q, %k, %v, %g, %beta, %c1 = lm.delta_inputs %x, %a, %b, %w, %al, %dt, %c keep %n
+    %y, %d1 = lm.gated_delta %q, %k, %v, %g, %beta, %d keep %n norm(%z, %norm)
+    // becomes
+    %q, %k, %v, %g, %beta, %c1 = lm.delta_inputs %x, %a, %b, %w, %al, %dt, %c keep %n
+    %y, %d1 = lm.gated_delta %q, %k, %v, %g, %beta, %d keep %n norm(%z, %norm) {lm.makes_inputs}
+    ```
+
+    of which `convert-lm-to-plan` makes one launch, when nothing else reads what is between them, rows are not committed at once, and
+    heads are short. GPUs alone have a kernel for it.
+  }];
+  let dependentDialects = ["::tandem::lm::LmDialect"];
+  let options = [ReportOption];
+}
+
 def FuseHeadArgmaxPass : Pass<"lm-fuse-head-argmax"> {
   let summary = "Tokens without logits in memory.";
   let description = [{

@@ -17,6 +17,7 @@ ArrayRef<StringLiteral> tandem::getOptionalPasses() {
       "lm-fuse-residual",       "lm-fuse-delta-inputs",
       "lm-fuse-head-argmax",    "lm-fuse-attention-inputs",
       "lm-fuse-attention-gate", "lm-fuse-delta-norm",
+      "lm-fuse-delta-layer",
   };
   return passes;
 }
@@ -79,6 +80,9 @@ void tandem::buildLoweringPipeline(OpPassManager &manager,
     addOptionalPass(manager, options, createFuseDeltaNormPass());
   }
   manager.addPass(createLowerSpeculatePass());
+  // What it marks has to stay as it is.
+  if (plan::isGpu(options.arch))
+    addOptionalPass(manager, options, createFuseDeltaLayerPass());
 }
 
 void tandem::buildPlanPipeline(OpPassManager &manager,

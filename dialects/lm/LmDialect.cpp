@@ -72,6 +72,14 @@ LogicalResult LmDialect::verifyOperationAttribute(Operation *op,
              << "' to be a dictionary, but got " << attribute.getValue();
     return success();
   }
+  if (name == kMakesInputsAttrName) {
+    if (!isa<GatedDeltaOp>(op) || !isa<UnitAttr>(attribute.getValue()))
+      return op->emitError() << "expects '" << kMakesInputsAttrName
+                             << "' to be a unit attribute of a "
+                                "'lm.gated_delta', but got "
+                             << attribute.getValue();
+    return success();
+  }
   return op->emitError() << "does not know the attribute '" << name << "'";
 }
 

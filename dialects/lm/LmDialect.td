@@ -47,6 +47,10 @@ def Lm_Dialect : Dialect {
         "lm.checkpoints";
     /// Module attribute: dictionary of facts about the models, for people.
     static constexpr llvm::StringLiteral kFactsAttrName = "lm.facts";
+    /// Attribute of a `gated_delta` (UnitAttr): its launch does what the op
+    /// does that makes its operands.
+    static constexpr llvm::StringLiteral kMakesInputsAttrName =
+        "lm.makes_inputs";
   }];
 }
 

@@ -137,7 +137,8 @@ TEST_F(PairSemanticsTest, EveryPassInItsOrder) { // P3.02
                           "lm-fuse-attention-gate",
                           "lm-fuse-delta-norm",
                           "lm-search-heads",
-                          "lm-lower-speculate"};
+                          "lm-lower-speculate",
+                          "lm-fuse-delta-layer"};
   mlir::OwningOpRef<mlir::ModuleOp> module = pair->clone();
   bool withRings = false;
   for (const char *pass : passes) {

@@ -223,12 +223,48 @@ func.func @rounded(%x: tensor<4x128xbf16> {lm.port = "x"})
 
 // -----
 
-// The launch of a rule that norms makes what it reads.
+// The launch of a rule that is marked makes what it reads.
 // CHECK: plan.kernel @[[K:gated_delta_.*_bf16]] gated_delta {activations = bf16, channels = 32 : i64, commit = 0 : i64, eps = 9.99999997E-7 : f32, heads = 2 : i64, key_dim = 8 : i64, key_heads = 1 : i64, norm_eps = 9.99999974E-6 : f32, normed = 1 : i64, pending = 4 : i64, saves = 1 : i64, scale_by = 5.000000e-01 : f32, taps = 4 : i64, value_dim = 8 : i64}
 // CHECK: plan.program @delta_in_one_launch(%[[X:.*]], %[[A:.*]], %[[Z:.*]], %[[N:.*]] : {{.*}}) -> (%[[Y:.*]] : {{.*}})
 // CHECK-NEXT: plan.launch @[[K]] ins(%[[X]], %[[A]], %[[A]], %{{.*}}, %{{.*}}, %{{.*}}, %[[N]], %[[Z]], %{{.*}} : {{.*}}) outs(%[[Y]], %{{.*}}, %{{.*}} : memref<4x16xbf16>, memref<7x32xbf16>, memref<{{.*}}xi8>) rows 4 items 2
 // CHECK-NEXT: }
 func.func @delta_in_one_launch(
+    %x: tensor<4x32xbf16> {lm.port = "x"},
+    %a: tensor<4x2xf32> {lm.port = "a"},
+    %z: tensor<4x16xbf16> {lm.port = "z"}, %n: tensor<1xi32> {lm.port = "n"},
+    %c: !lm.conv_cache<taps = 4, channels = 32, pending = 4> {lm.state = "c"},
+    %d: !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 8, value_dim = 8, pending = 4> {lm.state = "d"})
+    -> (tensor<4x16xbf16> {lm.port = "y"},
+        !lm.conv_cache<taps = 4, channels = 32, pending = 4> {lm.state = "c"},
+        !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 8, value_dim = 8, pending = 4> {lm.state = "d"}) {
+  %w = lm.weight "target", "conv" : tensor<32x1x4xbf16>
+  %al = lm.weight "target", "a_log" : tensor<2xf32>
+  %dt = lm.weight "target", "dt_bias" : tensor<2xf32>
+  %norm = lm.weight "target", "norm" : tensor<8xf32>
+  %q, %k, %v, %g, %beta, %c1 = lm.delta_inputs %x, %a, %a, %w, %al, %dt, %c
+      keep %n {eps = 1.0e-6 : f32, key_dim = 8 : i64}
+      : (tensor<4x32xbf16>, tensor<4x2xf32>, tensor<4x2xf32>,
+         tensor<32x1x4xbf16>, tensor<2xf32>, tensor<2xf32>,
+         !lm.conv_cache<taps = 4, channels = 32, pending = 4>)
+      -> (tensor<4x8xbf16>, tensor<4x8xbf16>, tensor<4x16xbf16>, tensor<4x2xf32>,
+          tensor<4x2xf32>, !lm.conv_cache<taps = 4, channels = 32, pending = 4>)
+  %y, %d1 = lm.gated_delta %q, %k, %v, %g, %beta, %d keep %n
+      norm(%z, %norm : tensor<4x16xbf16>, tensor<8xf32>)
+      {lm.makes_inputs, norm_eps = 1.0e-5 : f32, scale = 0.5 : f32}
+      : tensor<4x8xbf16>, tensor<4x16xbf16>, tensor<4x2xf32>,
+        !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 8, value_dim = 8, pending = 4>
+  return %y, %c1, %d1 : tensor<4x16xbf16>,
+      !lm.conv_cache<taps = 4, channels = 32, pending = 4>,
+      !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 8, value_dim = 8, pending = 4>
+}
+
+// -----
+
+// Without the mark there are two.
+// CHECK: plan.program @delta_in_two_launches
+// CHECK: plan.launch @delta_inputs_
+// CHECK: plan.launch @gated_delta_
+func.func @delta_in_two_launches(
     %x: tensor<4x32xbf16> {lm.port = "x"},
     %a: tensor<4x2xf32> {lm.port = "a"},
     %z: tensor<4x16xbf16> {lm.port = "z"}, %n: tensor<1xi32> {lm.port = "n"},
@@ -260,46 +296,7 @@ func.func @delta_in_one_launch(
 
 // -----
 
-// Somebody else reads the queries.
-// CHECK: plan.program @delta_of_other_readers
-// CHECK: plan.launch @delta_inputs_
-// CHECK: plan.launch @gated_delta_
-func.func @delta_of_other_readers(
-    %x: tensor<4x32xbf16> {lm.port = "x"},
-    %a: tensor<4x2xf32> {lm.port = "a"},
-    %z: tensor<4x16xbf16> {lm.port = "z"}, %n: tensor<1xi32> {lm.port = "n"},
-    %c: !lm.conv_cache<taps = 4, channels = 32, pending = 4> {lm.state = "c"},
-    %d: !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 8, value_dim = 8, pending = 4> {lm.state = "d"})
-    -> (tensor<4x16xbf16> {lm.port = "y"},
-        !lm.conv_cache<taps = 4, channels = 32, pending = 4> {lm.state = "c"},
-        !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 8, value_dim = 8, pending = 4> {lm.state = "d"}, tensor<4x8xbf16> {lm.port = "q"}) {
-  %w = lm.weight "target", "conv" : tensor<32x1x4xbf16>
-  %al = lm.weight "target", "a_log" : tensor<2xf32>
-  %dt = lm.weight "target", "dt_bias" : tensor<2xf32>
-  %norm = lm.weight "target", "norm" : tensor<8xf32>
-  %q, %k, %v, %g, %beta, %c1 = lm.delta_inputs %x, %a, %a, %w, %al, %dt, %c
-      keep %n {eps = 1.0e-6 : f32, key_dim = 8 : i64}
-      : (tensor<4x32xbf16>, tensor<4x2xf32>, tensor<4x2xf32>,
-         tensor<32x1x4xbf16>, tensor<2xf32>, tensor<2xf32>,
-         !lm.conv_cache<taps = 4, channels = 32, pending = 4>)
-      -> (tensor<4x8xbf16>, tensor<4x8xbf16>, tensor<4x16xbf16>, tensor<4x2xf32>,
-          tensor<4x2xf32>, !lm.conv_cache<taps = 4, channels = 32, pending = 4>)
-  %y, %d1 = lm.gated_delta %q, %k, %v, %g, %beta, %d keep %n
-      norm(%z, %norm : tensor<4x16xbf16>, tensor<8xf32>)
-      {norm_eps = 1.0e-5 : f32, scale = 0.5 : f32}
-      : tensor<4x8xbf16>, tensor<4x16xbf16>, tensor<4x2xf32>,
-        !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 8, value_dim = 8, pending = 4>
-  return %y, %c1, %d1, %q : tensor<4x16xbf16>,
-      !lm.conv_cache<taps = 4, channels = 32, pending = 4>,
-      !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 8, value_dim = 8, pending = 4>, tensor<4x8xbf16>
-}
-
-// -----
-
-// A lane makes eight numbers of a head.
-// CHECK: plan.program @delta_of_odd_heads
-// CHECK: plan.launch @delta_inputs_
-// CHECK: plan.launch @gated_delta_
+// A mark where one launch cannot do both: a lane makes eight numbers of a head.
 func.func @delta_of_odd_heads(
     %x: tensor<4x40xbf16> {lm.port = "x"},
     %a: tensor<4x2xf32> {lm.port = "a"},
@@ -320,83 +317,13 @@ func.func @delta_of_odd_heads(
          !lm.conv_cache<taps = 4, channels = 40, pending = 4>)
       -> (tensor<4x12xbf16>, tensor<4x12xbf16>, tensor<4x16xbf16>, tensor<4x2xf32>,
           tensor<4x2xf32>, !lm.conv_cache<taps = 4, channels = 40, pending = 4>)
+  // expected-error @below {{cannot make what it reads in one launch}}
   %y, %d1 = lm.gated_delta %q, %k, %v, %g, %beta, %d keep %n
       norm(%z, %norm : tensor<4x16xbf16>, tensor<8xf32>)
-      {norm_eps = 1.0e-5 : f32, scale = 0.5 : f32}
+      {lm.makes_inputs, norm_eps = 1.0e-5 : f32, scale = 0.5 : f32}
       : tensor<4x12xbf16>, tensor<4x16xbf16>, tensor<4x2xf32>,
         !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 12, value_dim = 8, pending = 4>
   return %y, %c1, %d1 : tensor<4x16xbf16>,
       !lm.conv_cache<taps = 4, channels = 40, pending = 4>,
       !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 12, value_dim = 8, pending = 4>
-}
-
-// -----
-
-// A head is a half of a warp.
-// CHECK: plan.program @delta_of_long_heads
-// CHECK: plan.launch @delta_inputs_
-// CHECK: plan.launch @gated_delta_
-func.func @delta_of_long_heads(
-    %x: tensor<4x288xbf16> {lm.port = "x"},
-    %a: tensor<4x2xf32> {lm.port = "a"},
-    %z: tensor<4x16xbf16> {lm.port = "z"}, %n: tensor<1xi32> {lm.port = "n"},
-    %c: !lm.conv_cache<taps = 4, channels = 288, pending = 4> {lm.state = "c"},
-    %d: !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 136, value_dim = 8, pending = 4> {lm.state = "d"})
-    -> (tensor<4x16xbf16> {lm.port = "y"},
-        !lm.conv_cache<taps = 4, channels = 288, pending = 4> {lm.state = "c"},
-        !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 136, value_dim = 8, pending = 4> {lm.state = "d"}) {
-  %w = lm.weight "target", "conv" : tensor<288x1x4xbf16>
-  %al = lm.weight "target", "a_log" : tensor<2xf32>
-  %dt = lm.weight "target", "dt_bias" : tensor<2xf32>
-  %norm = lm.weight "target", "norm" : tensor<8xf32>
-  %q, %k, %v, %g, %beta, %c1 = lm.delta_inputs %x, %a, %a, %w, %al, %dt, %c
-      keep %n {eps = 1.0e-6 : f32, key_dim = 136 : i64}
-      : (tensor<4x288xbf16>, tensor<4x2xf32>, tensor<4x2xf32>,
-         tensor<288x1x4xbf16>, tensor<2xf32>, tensor<2xf32>,
-         !lm.conv_cache<taps = 4, channels = 288, pending = 4>)
-      -> (tensor<4x136xbf16>, tensor<4x136xbf16>, tensor<4x16xbf16>, tensor<4x2xf32>,
-          tensor<4x2xf32>, !lm.conv_cache<taps = 4, channels = 288, pending = 4>)
-  %y, %d1 = lm.gated_delta %q, %k, %v, %g, %beta, %d keep %n
-      norm(%z, %norm : tensor<4x16xbf16>, tensor<8xf32>)
-      {norm_eps = 1.0e-5 : f32, scale = 0.5 : f32}
-      : tensor<4x136xbf16>, tensor<4x16xbf16>, tensor<4x2xf32>,
-        !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 136, value_dim = 8, pending = 4>
-  return %y, %c1, %d1 : tensor<4x16xbf16>,
-      !lm.conv_cache<taps = 4, channels = 288, pending = 4>,
-      !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 136, value_dim = 8, pending = 4>
-}
-
-// -----
-
-// CHECK: plan.program @delta_of_other_pending_rows
-// CHECK: plan.launch @delta_inputs_
-// CHECK: plan.launch @gated_delta_
-func.func @delta_of_other_pending_rows(
-    %x: tensor<4x32xbf16> {lm.port = "x"},
-    %a: tensor<4x2xf32> {lm.port = "a"},
-    %z: tensor<4x16xbf16> {lm.port = "z"}, %n: tensor<1xi32> {lm.port = "n"},
-    %c: !lm.conv_cache<taps = 4, channels = 32, pending = 4> {lm.state = "c"},
-    %d: !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 8, value_dim = 8, pending = 8> {lm.state = "d"})
-    -> (tensor<4x16xbf16> {lm.port = "y"},
-        !lm.conv_cache<taps = 4, channels = 32, pending = 4> {lm.state = "c"},
-        !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 8, value_dim = 8, pending = 8> {lm.state = "d"}) {
-  %w = lm.weight "target", "conv" : tensor<32x1x4xbf16>
-  %al = lm.weight "target", "a_log" : tensor<2xf32>
-  %dt = lm.weight "target", "dt_bias" : tensor<2xf32>
-  %norm = lm.weight "target", "norm" : tensor<8xf32>
-  %q, %k, %v, %g, %beta, %c1 = lm.delta_inputs %x, %a, %a, %w, %al, %dt, %c
-      keep %n {eps = 1.0e-6 : f32, key_dim = 8 : i64}
-      : (tensor<4x32xbf16>, tensor<4x2xf32>, tensor<4x2xf32>,
-         tensor<32x1x4xbf16>, tensor<2xf32>, tensor<2xf32>,
-         !lm.conv_cache<taps = 4, channels = 32, pending = 4>)
-      -> (tensor<4x8xbf16>, tensor<4x8xbf16>, tensor<4x16xbf16>, tensor<4x2xf32>,
-          tensor<4x2xf32>, !lm.conv_cache<taps = 4, channels = 32, pending = 4>)
-  %y, %d1 = lm.gated_delta %q, %k, %v, %g, %beta, %d keep %n
-      norm(%z, %norm : tensor<4x16xbf16>, tensor<8xf32>)
-      {norm_eps = 1.0e-5 : f32, scale = 0.5 : f32}
-      : tensor<4x8xbf16>, tensor<4x16xbf16>, tensor<4x2xf32>,
-        !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 8, value_dim = 8, pending = 8>
-  return %y, %c1, %d1 : tensor<4x16xbf16>,
-      !lm.conv_cache<taps = 4, channels = 32, pending = 4>,
-      !lm.delta_cache<heads = 2, key_heads = 1, key_dim = 8, value_dim = 8, pending = 8>
 }

@@ -12,6 +12,21 @@
 // DRAFT: lm-search-heads
 // DRAFT: lm-round-draft-head
 
+// RUN: qopt %s --tandem-lowering-pipeline=arch=sm_86 \
+// RUN:   --dump-pass-pipeline 2>&1 >/dev/null | FileCheck %s --check-prefix=GPU
+// RUN: qopt %s --tandem-lowering-pipeline="arch=sm_86 disable=lm-fuse-delta-layer" \
+// RUN:   --dump-pass-pipeline 2>&1 >/dev/null | FileCheck %s --check-prefix=APART
+
+// What is marked for one launch stays as it is.
+// GPU: lm-fuse-attention-inputs
+// GPU: lm-fuse-attention-gate
+// GPU: lm-fuse-delta-norm
+// GPU: lm-lower-speculate
+// GPU-NEXT: lm-fuse-delta-layer
+// APART-NOT: lm-fuse-delta-layer
+// APART: lm-lower-speculate
+// APART-NOT: lm-fuse-delta-layer
+
 // DISABLED: lm-fuse-projections
 // DISABLED-NOT: lm-fuse-residual
 // DISABLED-NOT: lm-fuse-norm-linear

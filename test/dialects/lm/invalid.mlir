@@ -106,6 +106,11 @@ module attributes {lm.facts = 1} {}
 
 // -----
 
+// expected-error @below {{expects 'lm.makes_inputs' to be a unit attribute of a 'lm.gated_delta', but got unit}}
+module attributes {lm.makes_inputs} {}
+
+// -----
+
 // expected-error @below {{does not know the attribute 'lm.fact'}}
 module attributes {lm.fact = {}} {}
 
