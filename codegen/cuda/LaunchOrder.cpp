@@ -67,16 +67,22 @@ static bool canBeBeside(plan::KernelOp kernel) {
          getOutputs(kernel) <= kMostOutputs;
 }
 
-/// Whether \p other writes what \p launch, a gated_delta, knows of earlier
-/// rows: how many count, and its caches.
+/// Whether what \p launch, a gated_delta, knows of earlier rows (how many
+/// count, and its caches) may be written by one of the two launches in front
+/// of it: \p others, null where the program begins.
 static bool changesState(plan::LaunchOp launch, plan::KernelOp kernel,
-                         plan::LaunchOp other) {
+                         ArrayRef<plan::LaunchOp> others) {
   size_t accepted = getNumber(kernel, "taps") ? 6 : 5;
   // Kernels may be compiled for nobody's operands.
   if (launch.getInputs().size() <= accepted)
     return false;
-  return overlap(other.getOutputs(), launch.getInputs()[accepted]) ||
-         overlap(other.getOutputs(), launch.getOutputs().drop_front());
+  return any_of(others, [&](plan::LaunchOp other) {
+    // Some launch of another program, which nobody knows here.
+    if (!other)
+      return true;
+    return overlap(other.getOutputs(), launch.getInputs()[accepted]) ||
+           overlap(other.getOutputs(), launch.getOutputs().drop_front());
+  });
 }
 
 LaunchOrder::LaunchOrder(mlir::ModuleOp planModule) {
@@ -99,10 +105,9 @@ LaunchOrder::LaunchOrder(mlir::ModuleOp planModule) {
                        !overlap(launch.getOutputs(), second->getOperands());
         (isApart ? besides : notBeside).insert(launch.getKernel());
       }
-      if (kernel && kernel.getFamily() == KernelFamily::gated_delta)
-        for (plan::LaunchOp other : {first, second})
-          if (other && changesState(launch, kernel, other))
-            changing.insert(launch.getKernel());
+      if (kernel && kernel.getFamily() == KernelFamily::gated_delta &&
+          changesState(launch, kernel, {first, second}))
+        changing.insert(launch.getKernel());
       first = second;
       second = launch;
     }

@@ -147,6 +147,13 @@ TEST_F(LaunchOrderTest, StateIsThereUnlessOneOfTwoLaunchesWritesIt) {
   EXPECT_FALSE(read({accepts + small + delta}).hasState("delta"));
   EXPECT_TRUE(read({accepts + large + small + delta}).hasState("delta"));
   EXPECT_FALSE(read({delta + delta}).hasState("delta"));
+  // The program in front may end with what writes it.
+  EXPECT_FALSE(read({delta}).hasState("delta"));
+  EXPECT_FALSE(read({large + delta}).hasState("delta"));
+  EXPECT_FALSE(read({large + small + delta, large + delta}).hasState("delta"));
+  EXPECT_FALSE(read({large + maker}).hasState("maker"));
+  // Kernels alone, as they are measured.
+  EXPECT_TRUE(read({"plan.launch @delta rows 16 items 1\n"}).hasState("delta"));
   // The same with the cache of a convolution.
   EXPECT_TRUE(read({large + small + maker}).hasState("maker"));
   EXPECT_FALSE(read({accepts + maker}).hasState("maker"));
