@@ -207,132 +207,65 @@ public:
     benchmarks.push_back(std::move(bench));
   }
 
+  /// A verify of a delta layer, kernel by kernel and in one, where \p accepted
+  /// rows of the verify before are kept.
   void delta(int accepted) {
-    constexpr int64_t heads = 32, keyHeads = 16, dim = 128, pending = 16;
-    std::string name = kernel(
-        "gated_delta",
-        "activations = bf16, commit = 0 : i64, " + number("heads", heads) +
-            ", " + number("key_heads", keyHeads) + ", " +
-            number("key_dim", dim) + ", " + number("value_dim", dim) + ", " +
-            number("pending", pending) + ", scale_by = 0.08838834 : f32",
-        16);
-    int64_t state = heads * dim * dim * 4;
-    int64_t cache =
-        state + pending * (keyHeads * dim * 2 + heads * dim * 2 + heads * 8);
-    benchmarks.push_back({"gated_delta, " + std::to_string(accepted) + " kept",
-                          name,
-                          16,
-                          {{16 * keyHeads * dim * 2},
-                           {16 * keyHeads * dim * 2},
-                           {16 * heads * dim * 2},
-                           {16 * heads * 4},
-                           {16 * heads * 4},
-                           {4, false, accepted, true},
-                           {16 * heads * dim * 2},
-                           {cache, true}},
-                          accepted ? 2 * state : state});
-    name = kernel("gated_delta",
-                  "activations = bf16, commit = 0 : i64, " +
-                      number("heads", heads) + ", " +
-                      number("key_heads", keyHeads) + ", " +
-                      number("key_dim", dim) + ", " + number("value_dim", dim) +
-                      ", " + number("pending", pending) + ", " +
-                      number("saves", 1) + ", " + number("normed", 1) +
-                      ", norm_eps = 1.0e-6 : f32, scale_by = 0.08838834 : f32",
-                  16);
-    benchmarks.push_back(
-        {"gated_delta, saved and normed, " + std::to_string(accepted) + " kept",
-         name,
-         16,
-         {{16 * keyHeads * dim * 2},
-          {16 * keyHeads * dim * 2},
-          {16 * heads * dim * 2},
-          {16 * heads * 4},
-          {16 * heads * 4},
-          {4, false, accepted, true},
-          {16 * heads * dim * 2},
-          {dim * 4},
-          {16 * heads * dim * 2},
-          {cache, true}},
-         accepted ? 2 * state : state});
-    name = kernel("delta_save",
-                  "activations = bf16, " + number("heads", heads) + ", " +
-                      number("key_heads", keyHeads) + ", " +
-                      number("key_dim", dim) + ", " + number("value_dim", dim) +
-                      ", " + number("pending", pending),
-                  16);
-    benchmarks.push_back({"delta_save",
-                          name,
-                          16,
-                          {{16 * keyHeads * dim * 2},
-                           {16 * heads * dim * 2},
-                           {16 * heads * 4},
-                           {16 * heads * 4},
-                           {cache, true}},
-                          2 * (cache - state)});
-    constexpr int64_t channels = 8192;
-    name =
-        kernel("delta_inputs",
-               "activations = bf16, commit = 0 : i64, " +
-                   number("channels", channels) + ", taps = 4 : i64, " +
-                   number("pending", pending) + ", " + number("heads", heads) +
-                   ", " + number("key_heads", keyHeads) + ", " +
-                   number("key_dim", dim) + ", eps = 1.0e-6 : f32",
-               16);
-    benchmarks.push_back({"delta_inputs",
-                          name,
-                          16,
-                          {{16 * channels * 2},
-                           {16 * heads * 4},
-                           {16 * heads * 4},
-                           {4 * channels * 4, true},
-                           {heads * 4},
-                           {heads * 4},
-                           {4, false, accepted, true},
-                           {16 * keyHeads * dim * 2},
-                           {16 * keyHeads * dim * 2},
-                           {16 * heads * dim * 2},
-                           {16 * heads * 4},
-                           {16 * heads * 4},
-                           {19 * channels * 2, true}},
-                          (16 * 2 + 4 * 2 + 19 * 2) * channels * 2});
-  }
-
-  /// A verify of a delta layer between its linear layers.
-  void deltaLayer(int accepted) {
     constexpr int64_t heads = 32, keyHeads = 16, dim = 128, pending = 16,
-                      channels = 8192;
-    std::string name = kernel(
-        "gated_delta",
-        "activations = bf16, commit = 0 : i64, " + number("saves", 1) + ", " +
-            number("normed", 1) + ", " + number("channels", channels) +
-            ", taps = 4 : i64, " + number("heads", heads) + ", " +
-            number("key_heads", keyHeads) + ", " + number("key_dim", dim) +
-            ", " + number("value_dim", dim) + ", " +
-            number("pending", pending) +
-            ", eps = 1.0e-6 : f32, norm_eps = 1.0e-6 : f32, "
-            "scale_by = 0.08838834 : f32",
-        16);
+                      channels = 8192, windowRows = 19, rows = 16;
+    const std::string inputSizes =
+        number("channels", channels) + ", taps = 4 : i64, eps = 1.0e-6 : f32";
+    const std::string headSizes =
+        number("heads", heads) + ", " + number("key_heads", keyHeads) + ", " +
+        number("key_dim", dim) + ", " + number("pending", pending);
+    const std::string sizes = headSizes + ", " + number("value_dim", dim);
+    const std::string rule = "commit = 0 : i64, scale_by = 0.08838834 : f32";
+    const std::string norm = number("saves", 1) + ", " + number("normed", 1) +
+                             ", norm_eps = 1.0e-6 : f32";
     int64_t state = heads * dim * dim * 4;
     int64_t cache =
         state + pending * (keyHeads * dim * 2 + heads * dim * 2 + heads * 8);
-    benchmarks.push_back(
-        {"gated_delta of inputs, " + std::to_string(accepted) + " kept",
-         name,
-         16,
-         {{16 * channels * 2},
-          {16 * heads * 4},
-          {16 * heads * 4},
-          {4 * channels * 4, true},
-          {heads * 4},
-          {heads * 4},
-          {4, false, accepted, true},
-          {16 * heads * dim * 2},
-          {dim * 4},
-          {16 * heads * dim * 2},
-          {19 * channels * 2, true},
-          {cache, true}},
-         accepted ? 2 * state : state});
+    int64_t stateBytes = accepted ? 2 * state : state;
+
+    using List = std::vector<BenchOperand>;
+    const List layerInputs = {{rows * channels * 2}, {rows * heads * 4},
+                              {rows * heads * 4},    {4 * channels * 4, true},
+                              {heads * 4},           {heads * 4}};
+    const List madeRows = {{rows * keyHeads * dim * 2},
+                           {rows * keyHeads * dim * 2},
+                           {rows * heads * dim * 2},
+                           {rows * heads * 4},
+                           {rows * heads * 4}};
+    const List count = {{4, false, accepted, true}};
+    const List gate = {{rows * heads * dim * 2}, {dim * 4}};
+    const List output = {{rows * heads * dim * 2}};
+    const List window = {{windowRows * channels * 2, true}};
+    const List caches = {{cache, true}};
+    auto add = [&](const std::string &title, const std::string &family,
+                   std::initializer_list<std::string> parameters,
+                   std::initializer_list<List> operands, int64_t bytes) {
+      std::string text = "activations = bf16";
+      for (const std::string &parameter : parameters)
+        text += ", " + parameter;
+      Benchmark bench = {title, kernel(family, text, rows), rows, {}, bytes};
+      for (const List &list : operands)
+        bench.operands.insert(bench.operands.end(), list.begin(), list.end());
+      benchmarks.push_back(std::move(bench));
+    };
+    std::string kept = ", " + std::to_string(accepted) + " kept";
+    add("gated_delta" + kept, "gated_delta", {sizes, rule},
+        {madeRows, count, output, caches}, stateBytes);
+    add("gated_delta, saved and normed" + kept, "gated_delta",
+        {sizes, rule, norm}, {madeRows, count, gate, output, caches},
+        stateBytes);
+    add("delta_save", "delta_save", {sizes},
+        {{madeRows.begin() + 1, madeRows.end()}, caches}, 2 * (cache - state));
+    add("delta_inputs", "delta_inputs",
+        {headSizes, inputSizes, "commit = 0 : i64"},
+        {layerInputs, count, madeRows, window},
+        (rows * 2 + 4 * 2 + windowRows * 2) * channels * 2);
+    add("gated_delta of inputs" + kept, "gated_delta",
+        {sizes, rule, norm, inputSizes},
+        {layerInputs, count, gate, output, window, caches}, stateBytes);
   }
 
   /// A kernel of rows that reads and writes \p columns bf16.
@@ -400,7 +333,6 @@ std::vector<Benchmark> tandem::gpucheck::addBenchmarks(Suite &suite) {
   builder.attentionInputs(32, 8, 128, 128, false, 1);
   builder.attentionInputs(0, 8, 128, 128, false, 5);
   builder.delta(8);
-  builder.deltaLayer(8);
   builder.rows("rms_norm", 2560,
                ", dim = 2560 : i64, eps = 1.0e-6 : f32, offset = 1.0 : f32",
                {{2560 * 4}});
