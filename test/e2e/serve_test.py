@@ -273,6 +273,7 @@ class OneServer(unittest.TestCase):
         server = start("--send-timeout", "0.5")
         # More than the system takes for a client that does not read.
         fields = {**LONG, "logprobs": 20, "temperature": 1, "stream": True}
+        fields["prompt"] = [PROMPT] * 8
         client = server.send(fields, receive_buffer=4096)
         server.wait_for("tandem_requests_running", 1)
         # Waits for its turn, which does not take until the end of that text.
