@@ -4,6 +4,8 @@
 #define TANDEM_TOOLS_WITHIN_H
 
 #include <CLI/CLI.hpp>
+#include <sstream>
+#include <string>
 
 namespace tandem {
 
