@@ -233,7 +233,7 @@ LogicalResult ContractBuilder::checkRelations() {
   if (parameter("row_tile") &&
       !llvm::is_contained(plan::kRowTiles, number("row_tile")))
     return kernel.emitOpError(
-               "expects a row_tile of 16, 32, 64 or 128, but got ")
+               "expects a row_tile of 8, 16, 32, 64 or 128, but got ")
            << number("row_tile");
   switch (kernel.getFamily()) {
   case KernelFamily::rms_norm:

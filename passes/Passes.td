@@ -391,7 +391,7 @@ def SelectKernelsPass : Pass<"plan-select-kernels", "::mlir::ModuleOp"> {
     ```
 
     A block of a GPU computes a tile of rows, and reads the weights once for all of them: a large tile for the many rows of
-    a prefill, a small one where a large one would multiply zeros. The tile is the smallest of 16, 32, 64 and 128 that holds the rows
+    a prefill, a small one where a large one would multiply zeros. The tile is the smallest of 8, 16, 32, 64 and 128 that holds the rows
     of the launch, or 128. Each row is summed alone, in an order that depends on the tile. A kernel that has a tile keeps it.
 
     On processors there are no tiles to choose: their kernels have code for every number of rows and look at it when they run.

@@ -425,13 +425,24 @@ Expected<CudaKernel> KernelEmitter::emit(std::string &text) {
   os << "\n";
   if (hasChoices())
     os << "struct " << getStruct() << " {\n" << choices << "};\n" << assertions;
-  os << "extern \"C\" __global__ void __launch_bounds__(" << kernel.block;
-  if (residentBlocks > 0)
-    os << ", " << residentBlocks;
+  os << "extern \"C\" __global__ void ";
+  if (clusterBlocks > 1)
+    os << "__cluster_dims__(1, " << clusterBlocks << ", 1) ";
+  if (mostRegisters > 0) {
+    os << "__block_size__((" << kernel.block << ", 1, 1)) __maxnreg__("
+       << mostRegisters;
+  } else {
+    os << "__launch_bounds__(" << kernel.block;
+    if (residentBlocks > 0)
+      os << ", " << residentBlocks;
+  }
   os << ")\n" << kernel.symbol << "(";
   for (StringRef parameter : parameters)
     os << parameter << ", ";
   os << "const i32 *live, i32 rows, u8 *scratch) {\n";
+  if (leastRegisters > 0)
+    os << "  if (rows < 0)\n    tandem::needRegisters<" << leastRegisters
+       << ">(scratch);\n";
   // Some do something before.
   if (!waitsItself && !isLayer(kernel.family))
     os << "  tandem::waitForEarlierKernels();\n";

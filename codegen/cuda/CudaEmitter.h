@@ -19,7 +19,7 @@
 
 namespace tandem::codegen {
 
-/// Blocks of a launch.
+/// Blocks of a launch, or clusters of a kernel with __block_size__.
 struct CudaGrid {
   uint32_t x = 1, y = 1, z = 1;
   bool operator==(const CudaGrid &) const = default;
@@ -43,9 +43,10 @@ struct CudaGridRule {
   CudaGrid get(int64_t rows) const;
 };
 
-/// A kernel that has been emitted. All kernels say at once that the next one
-/// may begin, and wait for those in front before they touch what those write,
-/// so launches with programmatic stream serialization may follow each other.
+/// A kernel that has been emitted. All kernels say that the next one may begin,
+/// at once or when they have asked for their input, and wait for those in front
+/// before they touch what those write, so launches with programmatic stream
+/// serialization may follow each other.
 struct CudaKernel {
   /// Symbol of the function: the name of the `plan.kernel`.
   std::string symbol;

@@ -170,7 +170,7 @@ private:
   /// Shared memory for sums and stages of a layer of few rows. The same with a
   /// norm and without, so that columns are cut alike.
   int64_t getFewRowsShared() const;
-  void emitFewRows(const Units &units, int64_t tilesPerItem);
+  void emitFewRows(const Units &units, int64_t tilesPerItem, int64_t tokens);
   void emitManyRows(const Units &units, int64_t tokens);
   bool canBeWide(const Units &units) const;
   void emitWideRows(const Units &units);
@@ -195,6 +195,11 @@ private:
   /// Blocks that a multiprocessor has room for, where that is to bound the
   /// registers of a thread; 1 gives it as many as there are.
   int64_t residentBlocks = 0;
+  /// Registers of a thread, in place of what follows from blocks and threads,
+  /// and how many it has if it needs them or not.
+  int64_t mostRegisters = 0, leastRegisters = 0;
+  /// Blocks of a cluster, which follow each other in y.
+  int64_t clusterBlocks = 1;
   /// Whether the kernel waits for those in front where it has to.
   bool waitsItself = false;
   std::vector<std::string> parameters;

@@ -4,6 +4,9 @@
 
 #include "mlir/IR/BuiltinTypes.h"
 
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
 using namespace llvm;
 using namespace tandem;
 using namespace tandem::codegen;
@@ -67,6 +70,11 @@ static bool canBeBeside(plan::KernelOp kernel) {
          getOutputs(kernel) <= kMostOutputs;
 }
 
+/// Whether \p kernel is a layer of codes of few_rows.cuh.
+static bool isFewRowsOfCodes(plan::KernelOp kernel) {
+  return isFewRows(kernel) && getNumber(kernel, "bits") > 0;
+}
+
 /// Whether what \p launch, a gated_delta, knows of earlier rows (how many
 /// count, and its caches) may be written by one of the two launches in front
 /// of it: \p others, null where the program begins.
@@ -120,6 +128,47 @@ LaunchOrder::LaunchOrder(mlir::ModuleOp planModule) {
       if (before && isBeside(launch.getKernel()))
         partners.insert(before.getKernel());
       before = launch;
+    }
+  }
+  chooseHalves(planModule);
+}
+
+void LaunchOrder::chooseHalves(mlir::ModuleOp planModule) {
+  StringMap<plan::KernelOp> kernels;
+  for (auto kernel : planModule.getOps<plan::KernelOp>())
+    kernels[kernel.getSymName()] = kernel;
+  MapVector<StringRef, SetVector<StringRef>> neighbours;
+  for (auto program : planModule.getOps<plan::ProgramOp>()) {
+    StringRef before;
+    for (auto launch : program.getBody().getOps<plan::LaunchOp>()) {
+      StringRef name = launch.getKernel();
+      plan::KernelOp kernel = kernels.lookup(name);
+      if (!kernel || !isFewRowsOfCodes(kernel))
+        continue;
+      neighbours[name];
+      if (!before.empty() && before != name) {
+        neighbours[before].insert(name);
+        neighbours[name].insert(before);
+      }
+      before = name;
+    }
+  }
+  // From each to its neighbours, the other half for those that have none yet.
+  StringSet<> chosen;
+  for (auto &[start, unused] : neighbours) {
+    if (!chosen.insert(start).second)
+      continue;
+    // Layers with a norm, which come first, have most warps.
+    secondHalves.insert(start);
+    SmallVector<StringRef> waiting = {start};
+    while (!waiting.empty()) {
+      StringRef name = waiting.pop_back_val();
+      for (StringRef neighbour : neighbours[name])
+        if (chosen.insert(neighbour).second) {
+          if (!takesSecondHalf(name))
+            secondHalves.insert(neighbour);
+          waiting.push_back(neighbour);
+        }
     }
   }
 }

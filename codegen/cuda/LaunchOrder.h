@@ -31,6 +31,12 @@ public:
   bool hasBeside(llvm::StringRef kernel) const {
     return partners.contains(kernel);
   }
+  /// Which half of a multiprocessor a layer of codes takes, where two have
+  /// room: those that follow each other differ, but for what other launches are
+  /// between them. Both are as large.
+  bool takesSecondHalf(llvm::StringRef kernel) const {
+    return secondHalves.contains(kernel);
+  }
   /// Whether the cache of the kernel and how many rows were accepted are there
   /// when it begins.
   bool hasState(llvm::StringRef kernel) const {
@@ -38,7 +44,9 @@ public:
   }
 
 private:
-  llvm::StringSet<> besides, partners, changing;
+  void chooseHalves(mlir::ModuleOp planModule);
+
+  llvm::StringSet<> besides, partners, changing, secondHalves;
 };
 
 } // namespace tandem::codegen

@@ -12,6 +12,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <cmath>
+#include <optional>
 
 using namespace llvm;
 using namespace tandem;
@@ -43,15 +44,32 @@ struct Cut {
 
 /// What few_rows.cuh has in shared memory beside its stages: of a warp, and of
 /// a block.
-static constexpr int64_t kSumsBytes = 2 * 256 * 4, kBarrierBytes = 256;
-/// Warps that add sums.
-static constexpr int64_t kSumWarps = 4;
+static constexpr int64_t kTileSumsBytes = 256 * 4,
+                         kSumsBytes = 2 * kTileSumsBytes, kBarrierBytes = 256;
+/// Stages of tiles at least.
+static constexpr int64_t kTileStages = 4;
+/// Warps that multiply in half of a multiprocessor.
+static constexpr int64_t kHalfWarps = 10;
+/// A multiprocessor has four parts with 64 times 256 registers each, in which a
+/// warp takes as many for every eight of a thread. What a block of the first
+/// half may take of a part, and more than half of it: few_rows.cuh.
+static constexpr int64_t kParts = 4, kPartPieces = 64, kFirstHalfPieces = 30,
+                         kSecondHalfPieces = 33;
+/// Shared memory of a multiprocessor, and that which a block takes beside its
+/// own (sm_90).
+static constexpr int64_t kAllSharedBytes = 228 * 1024, kBlockBytes = 1024;
+/// Shared memory of a block that is more than half of all, and of one that has
+/// room beside it.
+static constexpr int64_t kFirstHalfBytes =
+                             kAllSharedBytes / 2 - kBlockBytes + 128,
+                         kSecondHalfBytes = kAllSharedBytes - kFirstHalfBytes -
+                                            2 * kBlockBytes;
 
 /// Cuts the columns of \p units units of \p steps steps: into the fewest slices
 /// whose warps have registers for their tokens, and two stages of \p unitBytes
-/// a unit in \p shared bytes; \p copiesTiles: a stage has all units of a warp.
-/// It depends on nothing else, so layers of the same columns sum in the same
-/// order, fused or not.
+/// a unit in \p shared bytes; \p copiesTiles: four stages, each of all units of
+/// a warp. It depends on nothing else, so layers of the same columns sum in the
+/// same order, fused or not.
 static Cut cutColumns(int64_t units, int64_t steps, int64_t unitBytes,
                       bool copiesTiles, int64_t shared) {
   // Many warps with few registers: five for each of the four parts of a
@@ -63,11 +81,56 @@ static Cut cutColumns(int64_t units, int64_t steps, int64_t unitBytes,
          ++perWarp) {
       auto warps = static_cast<int64_t>(divideCeil(perSlice, perWarp));
       int64_t stage = unitBytes * (copiesTiles ? perWarp : 1);
-      int64_t needed = warps * (kSumsBytes + 2 * stage);
+      int64_t needed =
+          warps * (kSumsBytes + (copiesTiles ? kTileStages : 2) * stage);
       if (warps <= mostWarps && (needed <= shared || warps == 1))
         return {slices, warps, perWarp};
     }
   }
+}
+
+/// Bytes of the slots of few_slices.cuh in a block of \p slices, for items of
+/// \p tiles tiles.
+static int64_t getSlotBytes(int64_t slices, int64_t tiles) {
+  if (slices == 1)
+    return 0;
+  return static_cast<int64_t>(divideCeil(slices + 7, slices)) * tiles * slices *
+         kTileSumsBytes;
+}
+
+/// Cuts columns over the blocks of a cluster: into the fewest slices for whose
+/// warps half of a multiprocessor is enough, so that the next launch has the
+/// other half; of many columns, into those that have room in a whole one. None
+/// where that is not enough. It depends on what cutColumns() takes alone, too.
+static std::optional<Cut> cutForCluster(int64_t units, int64_t steps,
+                                        int64_t unitBytes, int64_t shared) {
+  constexpr int64_t mostSteps = 8, mostWarps = 20, mostTiles = 2;
+  // Those that fill the groups that multiprocessors come in first.
+  for (int64_t most : {kHalfWarps, mostWarps})
+    for (int64_t slices : {1, 2, 4, 8, 3, 5, 6, 7}) {
+      auto perSlice = static_cast<int64_t>(divideCeil(units, slices));
+      for (int64_t perWarp = 1; perWarp == 1 || perWarp * steps <= mostSteps;
+           ++perWarp) {
+        auto warps = static_cast<int64_t>(divideCeil(perSlice, perWarp));
+        int64_t needed =
+            getSlotBytes(slices, mostTiles) +
+            warps * (kSumsBytes + kTileStages * perWarp * unitBytes);
+        // No slice without units.
+        if (warps <= most && needed <= shared &&
+            (slices - 1) * warps * perWarp < units)
+          return Cut{slices, warps, perWarp};
+      }
+    }
+  return std::nullopt;
+}
+
+/// Multiprocessors that clusters of \p blocks may have, of \p processors: they
+/// come in groups of 14 to 18, and the last ones of a group are too few for
+/// another cluster.
+static int64_t getClusterProcessors(int64_t processors, int64_t blocks) {
+  if (blocks <= 2)
+    return processors;
+  return blocks == 4 || blocks == 8 ? processors * 10 / 11 : processors * 3 / 4;
 }
 
 KernelEmitter::Units KernelEmitter::getDenseUnits(FloatKind element) const {
@@ -86,14 +149,22 @@ int64_t KernelEmitter::getFewRowsShared() const {
   return target.sharedLimit - kBarrierBytes - getNormBytes();
 }
 
-void KernelEmitter::emitFewRows(const Units &units, int64_t tilesPerItem) {
+void KernelEmitter::emitFewRows(const Units &units, int64_t tilesPerItem,
+                                int64_t tokens) {
   auto items = static_cast<int64_t>(divideCeil(getTiles(), tilesPerItem));
   bool copiesTiles =
       target.copiesStretches && spec.has("bits") && units.bytes % 16 == 0;
-  Cut cut = cutColumns(units.count, units.steps, units.bytes, copiesTiles,
-                       getFewRowsShared());
-  int64_t ranges =
-      std::clamp<int64_t>(target.processors / cut.slices, 1, items);
+  std::optional<Cut> ofCluster;
+  if (copiesTiles)
+    ofCluster = cutForCluster(units.count, units.steps, units.bytes,
+                              getFewRowsShared());
+  Cut cut = ofCluster ? *ofCluster
+                      : cutColumns(units.count, units.steps, units.bytes,
+                                   copiesTiles, getFewRowsShared());
+  clusterBlocks = ofCluster ? cut.slices : 1;
+  int64_t ranges = std::clamp<int64_t>(
+      getClusterProcessors(target.processors, clusterBlocks) / cut.slices, 1,
+      items);
   // As few blocks as take no longer leave multiprocessors to the layer beside.
   if (order.hasBeside(kernel.symbol))
     ranges = static_cast<int64_t>(
@@ -101,34 +172,66 @@ void KernelEmitter::emitFewRows(const Units &units, int64_t tilesPerItem) {
   int64_t fixedBytes = kBarrierBytes + cut.warps * kSumsBytes;
   if (spec.has("norm") && get("norm"))
     fixedBytes += getNormBytes();
+  fixedBytes += getSlotBytes(clusterBlocks, tilesPerItem) * tokens / kFewRows;
   int64_t stageBytes =
       cut.warps * units.bytes * (copiesTiles ? cut.unitsPerWarp : 1);
-  int64_t stages = std::clamp<int64_t>(
-      (target.sharedLimit - fixedBytes) / stageBytes, 2, 16);
-  int64_t rowBlocks = static_cast<int64_t>(divideCeil(maxRows, kFewRows));
+  constexpr int64_t mostStages = 16;
+  bool isSmall = ofCluster && cut.warps <= kHalfWarps &&
+                 fixedBytes + kTileStages * stageBytes <= kSecondHalfBytes;
+  // Without clusters a thread has two sums of a tile.
+  int64_t sumWarps = ofCluster ? 1 : tokens / 4, ringWarps = copiesTiles;
+  int64_t warps = cut.warps + sumWarps + ringWarps,
+          partWarps = static_cast<int64_t>(divideCeil(warps, kParts));
+  // Layers without a cluster have room in any way. Two blocks of a second half
+  // must not fit, however their warps are spread over the parts.
+  bool isHalf = isSmall && clusterBlocks > 1;
+  auto secondPieces =
+      static_cast<int64_t>(divideCeil(kSecondHalfPieces, partWarps));
+  bool isSecond = isHalf && partWarps > 1 &&
+                  divideCeil(2 * warps, kParts) * secondPieces > kPartPieces &&
+                  order.takesSecondHalf(kernel.symbol);
+  residentBlocks = isSmall ? 2 : 1;
+  int64_t shared = isSecond  ? kSecondHalfBytes
+                   : isHalf  ? kFirstHalfBytes
+                   : isSmall ? target.sharedLimit / 2
+                             : target.sharedLimit;
+  int64_t stages =
+      std::clamp<int64_t>((shared - fixedBytes) / stageBytes, 2, mostStages);
+  int64_t rowBlocks = static_cast<int64_t>(divideCeil(maxRows, tokens));
   int64_t ticketBytes = 0,
           rangeTiles =
               static_cast<int64_t>(divideCeil(items, ranges)) * tilesPerItem;
-  if (cut.slices > 1) {
+  if (cut.slices > clusterBlocks) {
     ticketBytes = getTicketBytes(rowBlocks * ranges);
     kernel.scratch =
         ticketBytes + rowBlocks * ranges * cut.slices * rangeTiles * 256 * 4;
   }
-  numbers({{"tokens", kFewRows},
+  numbers({{"tokens", tokens},
            {"slices", cut.slices},
            {"warps", cut.warps},
            {"unitsPerWarp", cut.unitsPerWarp},
            {"stages", stages}});
+  numbers({{"sumWarps", sumWarps},
+           {"cluster", clusterBlocks},
+           {"itemTiles", tilesPerItem}});
   numbers({{"rangeTiles", rangeTiles}, {"ticketBytes", ticketBytes}});
   flag("copiesTiles", copiesTiles);
-  kernel.block = (cut.warps + kSumWarps) * 32;
-  residentBlocks = 1;
-  kernel.shared = fixedBytes + stages * stageBytes;
-  kernel.grid = {{ranges}, {cut.slices}, {1, 1, kFewRows}};
+  kernel.block = warps * 32;
+  if (isHalf)
+    mostRegisters =
+        8 * (isSecond ? secondPieces : kFirstHalfPieces / partWarps);
+  if (isSecond)
+    leastRegisters = mostRegisters - 7;
+  int64_t sharedBytes = fixedBytes + stages * stageBytes;
+  kernel.shared = isHalf && !isSecond ? kFirstHalfBytes : sharedBytes;
+  // A kernel with __block_size__ is launched with so many clusters.
+  kernel.grid = {{ranges},
+                 {isHalf ? cut.slices / clusterBlocks : cut.slices},
+                 {1, 1, tokens}};
   StringRef name = spec.has("bits") ? "FewQuantUnits" : "DenseUnits";
   assertions += "static_assert(FewRows<" + getStruct() + ", " + name.str() +
                 "<" + getStruct() +
-                ">>::sharedBytes == " + std::to_string(kernel.shared) + ");\n";
+                ">>::sharedBytes == " + std::to_string(sharedBytes) + ");\n";
 }
 
 //===----------------------------------------------------------------------===//
@@ -406,7 +509,11 @@ void KernelEmitter::emitLayer() {
     emitWideRows(units);
   } else if (tokens <= kFewRows || isHead) {
     // Tiles that must stay together; the sinks of few_rows.cuh and head.cuh.
-    emitFewRows(units, isHead ? 8 : isGated ? 2 : 1);
+    emitFewRows(units,
+                isHead    ? 8
+                : isGated ? 2
+                          : 1,
+                isHead ? kFewRows : tokens);
   } else {
     // With a scale for every step, 64 tokens take more registers than there
     // are.

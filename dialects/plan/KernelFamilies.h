@@ -41,7 +41,7 @@ inline int64_t getHeadParts(int64_t outputs, bool forGpu) {
 
 /// Tiles of rows that a block of a GPU can compute in a linear family, the
 /// parameter `row_tile`: from the smallest to the largest.
-inline constexpr std::array<int64_t, 4> kRowTiles = {16, 32, 64, 128};
+inline constexpr std::array<int64_t, 5> kRowTiles = {8, 16, 32, 64, 128};
 
 /// Rows from which on a layer does not normalize its input itself: many blocks
 /// would do it again and again.

@@ -60,7 +60,7 @@ struct Fused {
 
 /// Kernels of a fused layer and of what it stands for.
 struct FusedKernels {
-  std::string few, many, wide, norm, silu, mul, add;
+  std::string eight, few, many, wide, norm, silu, mul, add;
   std::vector<std::string> parts;
 };
 
@@ -75,6 +75,8 @@ FusedKernels addKernels(Suite &suite, const Fused &fused) {
                            number("gated", fused.gated) + ", " +
                            number("residual", fused.residual) + ", ";
   std::string family = fused.bits ? "fused_quant_linear" : "fused_linear";
+  kernels.eight = suite.kernel(nextName(suite), family,
+                               parameters + number("row_tile", 8) + "}", 8);
   kernels.few = suite.kernel(nextName(suite), family,
                              parameters + number("row_tile", 16) + "}", 16);
   kernels.many = suite.kernel(nextName(suite), family,
@@ -151,15 +153,17 @@ public:
 
   void check() {
     std::vector<std::vector<T>> separate = runSeparately();
-    for (int live : {16, 7, 1}) {
-      std::vector<std::vector<T>> got = runFused(kernels.few, 16, live);
+    for (auto [rows, live] :
+         {std::pair(16, 16), {16, 7}, {16, 1}, {8, 8}, {8, 3}}) {
+      std::vector<std::vector<T>> got =
+          runFused(rows == 8 ? kernels.eight : kernels.few, rows, live);
       for (int64_t part = 0; part < fused.results(); ++part) {
         std::string title = fused.title() + ", " + std::to_string(live) +
-                            " rows, part " + std::to_string(part);
+                            " of " + std::to_string(rows) + " rows, part " +
+                            std::to_string(part);
         int64_t count = live * fused.widths[part];
         run.untouched(title, got[part], count);
         got[part].resize(count);
-        separate[part].resize(std::max<int64_t>(count, 1));
         run.same(title + " as separately", got[part],
                  std::vector<T>(separate[part].begin(),
                                 separate[part].begin() + count));

@@ -13,7 +13,7 @@ struct Layer {
   std::string title;
   int64_t outputs, columns;
   bool resultF32;
-  std::string tile16, tile64, tile128;
+  std::string tile16, tile8, tile64, tile128;
   /// Weights are codes, which a tile of 128 rounds to bf16 with their scales.
   bool isQuantized;
 };
@@ -103,7 +103,9 @@ void checkLayer(Run &run, const Layer &layer,
     std::vector<T> got = output.values();
     std::string title = layer.title + ", " + std::to_string(live) + " of " +
                         std::to_string(tensorRows) + " rows" +
-                        (kernel == layer.tile64 ? ", tile 64" : "");
+                        (kernel == layer.tile64  ? ", tile 64"
+                         : kernel == layer.tile8 ? ", tile 8"
+                                                 : "");
     std::vector<float> numbers;
     for (T value : got)
       numbers.push_back(toFloat(value));
@@ -129,6 +131,10 @@ void checkLayer(Run &run, const Layer &layer,
   check(layer.tile16, 1, 1, false);
   check(layer.tile16, 16, 7, false);
   check(layer.tile16, 16, 16, true);
+  // Tiles of 8 and of 16 sum in the same order.
+  for (int live : {8, 3})
+    check(layer.tile8, 8, live, false);
+  check(layer.tile8, 1, 1, false);
   std::swap(reference, ofFew);
   if (!isLarge) {
     check(layer.tile64, 64, 50, false);
@@ -169,7 +175,7 @@ void check(Run &run, const Layer &layer, const std::vector<uint8_t> &packed,
     checkLayer<Bf16>(run, layer, packed, weight, isLarge);
 }
 
-/// Adds the kernels of both tiles.
+/// Adds the kernels of all tiles.
 Layer addKernels(Suite &suite, const std::string &family,
                  const std::string &title, const std::string &parameters,
                  int64_t outputs, int64_t columns, bool resultF32) {
@@ -178,8 +184,10 @@ Layer addKernels(Suite &suite, const std::string &family,
                     std::string(resultF32 ? "result = f32, " : "") +
                     parameters + ", " + number("outputs", outputs) + ", " +
                     number("columns", columns) + ", ";
-  Layer layer = {title, outputs,    columns,    resultF32,
-                 name,  name + "t", name + "w", family == "quant_linear"};
+  Layer layer = {title,      outputs,    columns,
+                 resultF32,  name,       name + "e",
+                 name + "t", name + "w", family == "quant_linear"};
+  suite.kernel(layer.tile8, family, all + number("row_tile", 8) + "}", 8);
   suite.kernel(layer.tile16, family, all + number("row_tile", 16) + "}", 16);
   suite.kernel(layer.tile64, family, all + number("row_tile", 64) + "}", 64);
   suite.kernel(layer.tile128, family, all + number("row_tile", 128) + "}", 300);

@@ -104,6 +104,8 @@ const LoadedKernel &Run::load(const std::string &name) {
     driver.expect(
         driver.functionSetAttribute(kernel.function, 8, int(kernel.shared)),
         ("cuFuncSetAttribute of " + name).c_str());
+  // PREFERRED_SHARED_MEMORY_CARVEOUT, as the runtime has it.
+  driver.functionSetAttribute(kernel.function, 9, 100);
   if (kernel.scratchBytes) {
     driver.expect(driver.memAlloc(&kernel.scratch, kernel.scratchBytes),
                   "cuMemAlloc");

@@ -4,7 +4,7 @@
 // RUN: qopt %s --plan-select-kernels --plan-assign-buffers --plan-verify \
 // RUN:   --split-input-file
 
-// REPORT: remark: plan-select-kernels: 5 kernels have a tile of rows
+// REPORT: remark: plan-select-kernels: 6 kernels have a tile of rows
 // REPORT: remark: plan-select-kernels: 0 kernels have a tile of rows
 
 // CHECK: module attributes {plan.arch = "sm_86"}
@@ -25,6 +25,7 @@ module attributes {plan.arch = "sm_86"} {
       : memref<384xi8>
 
   // One kernel for each tile, and none for those without.
+  // CHECK-DAG: plan.kernel @linear_r8 linear {{.*}}row_tile = 8 : i64}
   // CHECK-DAG: plan.kernel @linear_r16 linear {{.*}}row_tile = 16 : i64}
   // CHECK-DAG: plan.kernel @linear_r32 linear {{.*}}row_tile = 32 : i64}
   // CHECK-DAG: plan.kernel @linear_r64_0 linear {{.*}}row_tile = 64 : i64}
@@ -41,7 +42,7 @@ module attributes {plan.arch = "sm_86"} {
 
   // CHECK-LABEL: plan.program @by_rows
   plan.program @by_rows() -> () {
-    // CHECK: plan.launch @linear_r16
+    // CHECK: plan.launch @linear_r8
     plan.launch @linear ins(%x1, %w : memref<1x8xbf16>, memref<384xi8>)
         outs(%y1 : memref<1x24xbf16>) rows 1 items 2
     // CHECK: plan.launch @linear_r16

@@ -841,7 +841,7 @@ module {
       {channels = 32 : i64, commit = 1 : i64, eps = 1.0e-6 : f32,
        heads = 4 : i64, key_dim = 8 : i64, key_heads = 2 : i64,
        pending = 2 : i64, taps = 3 : i64}
-  // expected-error @below {{expects a row_tile of 16, 32, 64 or 128, but got 24}}
+  // expected-error @below {{expects a row_tile of 8, 16, 32, 64 or 128, but got 24}}
   plan.kernel @linear_kernel linear
       {columns = 8 : i64, element = bf16, outputs = 20 : i64,
        row_tile = 24 : i64}

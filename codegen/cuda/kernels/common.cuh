@@ -61,9 +61,10 @@ __device__ inline f32 toFloat(f16 x) {
 template <typename T> __device__ T fromFloat(f32 x);
 template <> __device__ inline f32 fromFloat<f32>(f32 x) { return x; }
 template <> __device__ inline bf16 fromFloat<bf16>(f32 x) {
-  bf16 result;
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result.bits) : "f"(x));
-  return result;
+  // Two at a time are converted much faster than one.
+  u32 result;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(0.0f), "f"(x));
+  return {u16(result)};
 }
 
 /// Two bf16 in a register, \p low in the lower half.
@@ -100,6 +101,17 @@ __device__ inline f32 minusInfinity() { return __int_as_float(0xff800000); }
 
 __device__ constexpr i32 ceilDiv(i32 a, i32 b) { return (a + b - 1) / b; }
 __device__ constexpr i32 roundUp(i32 a, i32 b) { return ceilDiv(a, b) * b; }
+
+/// One of two types.
+template <bool IsFirst, typename First, typename Second> struct EitherOf {
+  using Type = First;
+};
+template <typename First, typename Second>
+struct EitherOf<false, First, Second> {
+  using Type = Second;
+};
+template <bool IsFirst, typename First, typename Second>
+using Either = typename EitherOf<IsFirst, First, Second>::Type;
 
 //===----------------------------------------------------------------------===//
 // Memory
@@ -145,6 +157,19 @@ __device__ inline f32 loadShared(const f32 *from) {
   return result;
 }
 
+/// Has the compiler give threads at least \p Count registers, where it is
+/// compiled in behind a condition that never holds.
+template <i32 Count> __device__ void needRegisters(u8 *memory) {
+  volatile u32 *words = reinterpret_cast<volatile u32 *>(memory);
+  u32 held[Count];
+#pragma unroll
+  for (i32 i = 0; i < Count; ++i)
+    held[i] = words[i];
+#pragma unroll
+  for (i32 i = 0; i < Count; ++i)
+    words[i] = held[i];
+}
+
 /// Says that the next kernel may begin, if its launch allows that.
 __device__ inline void letNextKernelBegin() {
 #if __CUDA_ARCH__ >= 900
@@ -153,15 +178,17 @@ __device__ inline void letNextKernelBegin() {
 }
 
 /// Returns when all that earlier kernels of the stream have written is there,
-/// and lets the next one begin: so whoever begins finds everything that stands
-/// in front of the kernel in front of it.
+/// and lets the next one begin unless the caller will: so whoever begins finds
+/// everything that stands in front of the kernel in front of it.
 /// A launch may let this kernel begin before that; where it does not, and
 /// before sm_90, there is nothing to wait for.
+template <bool LetsNextBegin = true>
 __device__ inline void waitForEarlierKernels() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
-  letNextKernelBegin();
+  if constexpr (LetsNextBegin)
+    letNextKernelBegin();
 }
 
 /// The same for two numbers side by side.

@@ -1,5 +1,4 @@
-//===- few_tokens.cuh - Tokens of the layers of few_rows.cuh
-//---------------===//
+//===- few_tokens.cuh - Tokens of the layers of few_rows.cuh --------------===//
 //
 // How a product warp of few_rows.cuh, which draws the block, comes by its part
 // of up to 16 tokens: as B of all its products, normalized where the layer
@@ -7,10 +6,10 @@
 //
 //   tokens   u32 [block of 32 columns][8 tokens][step, B's word]
 //
-// On sm_90 a sum warp copies the rows of all tokens to the end of the ring, in
-// which there is nothing yet. Elsewhere a warp reads 16 bytes of a token in
-// each lane and turns them in shared memory, and where groups of codes have
-// gaps or rows are not aligned it reads number by number.
+// A warp reads 16 bytes of a token in each lane and turns them in shared
+// memory; where groups of codes have gaps or rows are not aligned it reads
+// number by number. The squares of a norm are those of what the warps have
+// read, each of its columns; blocks of a cluster send them to each other.
 //
 // Floor: every block has all tokens of its columns.
 //
@@ -20,22 +19,54 @@
 
 #pragma once
 
+#include "cluster.cuh"
 #include "layer.cuh"
-#include "mma.cuh"
 
 namespace tandem {
 
-/// Warps that add sums, behind those that multiply.
-constexpr i32 kSumWarps = 4;
-constexpr i32 kSumThreads = kSumWarps * kWarp;
+/// Threads that add sums, in warps behind those that multiply, the sums of a
+/// tile of 16 outputs and 8 or 16 tokens, and how many each of them has.
+template <typename C> constexpr i32 kSumThreads = C::sumWarps * kWarp;
+template <typename C> constexpr i32 kTileSums = 16 * C::tokens;
+template <typename C> constexpr i32 kSums = kTileSums<C> / kSumThreads<C>;
 
-/// Which two of a tile's 16 x 16 sums a thread of the sum warps has, those of
-/// tokens `token` and `token + 1`; as mma.cuh draws C.
+/// Which of a tile's sums a thread of the sum warps has; as mma.cuh draws C:
+///
+///   two     of output `row`, tokens `token` and `token + 1`
+///   four    those, and the same two tokens of output `row + 8`
+///   eight   those, the same two tokens of output `row + 8`, then the same of
+///           tokens `token + 8` and `token + 9`
 template <typename C> struct SumPlace {
-  i32 index = threadIdx.x - C::warps * kWarp;
-  i32 half = index % 2;
-  i32 row = index / 8 % 8 + half * 8;
-  i32 token = index / 64 * 8 + index / 2 % 4 * 2;
+  static constexpr i32 count = kSums<C>;
+  static_assert(count == 2 || count == 4 || count == 8);
+  /// They lie in pieces, 128 sums apart.
+  static constexpr i32 ofPiece = count < 4 ? count : 4;
+  static constexpr i32 pieces = count / ofPiece;
+
+  i32 index = (threadIdx.x - C::warps * kWarp) % kSumThreads<C>;
+  /// The first of its sums in those of a tile.
+  i32 first = index * ofPiece;
+  i32 row = first / 16 % 8 + first / 2 % 2 * 8;
+  i32 token = first / 128 * 8 + first / 4 % 4 * 2;
+
+  __device__ i32 rowOf(i32 sum) const { return row + sum / 2 % 2 * 8; }
+  __device__ i32 tokenOf(i32 sum) const {
+    return token + sum % 2 + sum / 4 * 8;
+  }
+
+  /// Adds this thread's sums of a tile at \p tile to \p sums, or makes them
+  /// those.
+  __device__ void add(f32 (&sums)[count], const f32 *tile, bool isFirst) const {
+#pragma unroll
+    for (i32 piece = 0; piece < pieces; ++piece) {
+      auto some = loadPack<ofPiece>(tile + first + piece * 128);
+#pragma unroll
+      for (i32 i = 0; i < ofPiece; ++i) {
+        f32 &sum = sums[piece * ofPiece + i];
+        sum = isFirst ? some.at[i] : sum + some.at[i];
+      }
+    }
+  }
 };
 
 /// Barriers for some of the warps of a block, by number.
@@ -44,10 +75,14 @@ enum Meeting { kProductsMeet = 1, kSumsMeet };
 /// What a block has in shared memory, and in the registers of a product warp.
 template <typename C, typename Units> struct FewTokens {
   static constexpr i32 productThreads = C::warps * kWarp;
-  static constexpr i32 threads = productThreads + kSumThreads;
+  /// The thread that copies tiles, behind the sum warps.
+  static constexpr i32 copier = productThreads + kSumThreads<C>;
   static constexpr i32 shareSteps = C::unitsPerWarp * Units::steps;
   /// Two steps are a block of 32 columns.
   static constexpr i32 blocks = ceilDiv(shareSteps, 2);
+  /// Tokens come eight by eight.
+  static constexpr i32 halves = C::tokens / 8;
+  static_assert(halves == 1 || halves == 2);
   static constexpr i32 barrierBytes = 256;
   /// Of a warp: its sums of two tiles, before that its place for tokens.
   static constexpr i32 warpBytes = 2 * 256 * i32(sizeof(f32));
@@ -56,12 +91,23 @@ template <typename C, typename Units> struct FewTokens {
       C::hasNorm ? roundUp(factorBytes<C, 16>(), 128) : 0;
   static constexpr i32 shareBytes = C::unitsPerWarp * Units::bytes;
   static constexpr i32 tileBytes = C::warps * shareBytes;
+  /// Of blocks of a cluster: places for an item of all slices (few_slices.cuh).
+  static constexpr i32 slots = C::cluster > 1
+                                   ? ceilDiv(C::cluster + 7, C::cluster)
+                                   : 0;
+  static constexpr i32 slotBytes =
+      C::itemTiles * C::cluster * kTileSums<C> * i32(sizeof(f32));
+  static constexpr i32 fixedBytes =
+      barrierBytes + sumsBytes + normBytes + slots * slotBytes;
   /// Dynamic shared memory of a block.
   static constexpr i32 sharedBytes =
-      barrierBytes + sumsBytes + normBytes +
+      fixedBytes +
       C::stages * (C::copiesTiles ? tileBytes : C::warps * Units::bytes);
   static_assert(!C::copiesTiles || (Units::isStretch && kCopiesStretches));
-  static_assert((6 + C::stages) * 8 <= barrierBytes);
+  // A stage is filled while two tiles are read and one is waited for.
+  static_assert(!C::copiesTiles || C::stages >= 4);
+  static_assert(C::cluster == 1 || C::cluster == C::slices);
+  static_assert((5 + slots + C::stages) * 8 <= barrierBytes);
   /// Whether all warps have all their units.
   static constexpr bool isEven =
       C::slices * C::warps * C::unitsPerWarp == Units::units;
@@ -71,7 +117,7 @@ template <typename C, typename Units> struct FewTokens {
   /// Whether warps read, each for its products, all that the norm sums, in
   /// whole spans.
   static constexpr bool sumsOwn =
-      isDirect && C::slices == 1 && shareSteps * 16 % kNormSpan == 0;
+      isDirect && C::slices == C::cluster && shareSteps * 16 % kNormSpan == 0;
 
   /// Where a warp turns 16 tokens x 32 columns, some at a time.
   static constexpr i32 turnBytes = 16 * 64;
@@ -79,21 +125,6 @@ template <typename C, typename Units> struct FewTokens {
   static constexpr i32 normWeightBytes = C::hasNorm ? turnBytes : 0;
   static constexpr i32 turns = (warpBytes - normWeightBytes) / turnBytes;
   static_assert(!C::hasNorm || shareSteps * 64 <= normWeightBytes);
-
-  /// Whether the copier brings the tokens, to the end of the ring: rows of what
-  /// the slice has of a token, with a gap that keeps them out of each other's
-  /// banks.
-  static constexpr bool copiesTokens = C::copiesTiles && isDirect;
-  static constexpr i32 tokenStride = C::warps * shareSteps * 32 + 16;
-  static constexpr i32 tokenStages = ceilDiv(16 * tokenStride, tileBytes);
-  /// Stages that are filled before there are tokens.
-  static constexpr i32 early = !copiesTokens ? C::stages / 2
-                               : tokenStages < C::stages
-                                   ? C::stages - tokenStages
-                                   : 0;
-  static constexpr i32 ringBytes =
-      C::stages * (C::copiesTiles ? tileBytes : C::warps * Units::bytes);
-  static_assert(!copiesTokens || 16 * tokenStride <= ringBytes);
 
   const Layer<C> &layer;
   u8 *shared;
@@ -104,39 +135,36 @@ template <typename C, typename Units> struct FewTokens {
   i32 begin, end;
   /// B of step s for tokens 8 h .. 8 h + 7: words s % 2 * 2 and the next of
   /// tokens[s / 2][h].
-  u32 tokens[blocks][2][4];
+  u32 tokens[blocks][halves][4];
   typename Units::Extra extra[C::unitsPerWarp];
 
-  __device__ static bool isSumWarp() { return threadIdx.x >= productThreads; }
-  /// The thread that copies tiles.
-  __device__ static bool isCopier() { return threadIdx.x == productThreads; }
-  __device__ static bool isTokenCopier() {
-    return threadIdx.x == productThreads + kWarp;
+  __device__ static bool isProductWarp() {
+    return threadIdx.x < productThreads;
+  }
+  __device__ static bool isCopier() { return threadIdx.x == copier; }
+  /// The warp of the copier.
+  __device__ static bool isRingWarp() {
+    return C::copiesTiles && threadIdx.x >= copier;
+  }
+  /// The barriers, by number.
+  static constexpr i32 kThereBarrier = 0, kReadBarrier = 2, kSquaresBarrier = 4,
+                       kSlotBarrier = 5, kRingBarrier = kSlotBarrier + slots;
+  __device__ u64 *barrier(i32 number) const {
+    return reinterpret_cast<u64 *>(shared) + number;
   }
   __device__ u64 *sumsThere(i32 which) const {
-    return reinterpret_cast<u64 *>(shared) + which;
+    return barrier(kThereBarrier + which);
   }
   __device__ u64 *sumsRead(i32 which) const {
-    return reinterpret_cast<u64 *>(shared) + 2 + which;
+    return barrier(kReadBarrier + which);
+  }
+  /// Where squares of the norm come, and where those of slot \p slot.
+  __device__ u64 *squaresThere() const { return barrier(kSquaresBarrier); }
+  __device__ u64 *slotThere(i32 slot) const {
+    return barrier(kSlotBarrier + slot);
   }
   __device__ u64 *ringBarrier(i32 stage) const {
-    return reinterpret_cast<u64 *>(shared) + 6 + stage;
-  }
-  __device__ u64 *tokensThere() const {
-    return reinterpret_cast<u64 *>(shared) + 4;
-  }
-  __device__ u64 *tokensRead() const {
-    return reinterpret_cast<u64 *>(shared) + 5;
-  }
-  /// Row \p row of the tokens that the copier brings.
-  __device__ u8 *tokenRow(i32 row) const {
-    return shared + sharedBytes - (16 - row) * tokenStride;
-  }
-  /// Says that this warp has its tokens.
-  __device__ void haveTokens() const {
-    __syncwarp();
-    if (C::copiesTiles && threadIdx.x % kWarp == 0)
-      arrive(tokensRead());
+    return barrier(kRingBarrier + stage);
   }
   __device__ f32 *sums(i32 warp, i32 which) const {
     return reinterpret_cast<f32 *>(shared + barrierBytes + warp * warpBytes) +
@@ -154,12 +182,21 @@ template <typename C, typename Units> struct FewTokens {
   __device__ f32 *factors() const {
     return reinterpret_cast<f32 *>(shared + barrierBytes + sumsBytes);
   }
-  /// The first unit of this warp in stage \p stage.
-  __device__ u8 *stageUnits(i32 stage) const {
-    i32 warp = threadIdx.x / kWarp;
-    return shared + barrierBytes + sumsBytes + normBytes +
-           (C::copiesTiles ? stage * tileBytes + warp * shareBytes
-                           : (warp * C::stages + stage) * Units::bytes);
+  /// Sums of tile \p tile of the item in slot \p slot, of slice \p slice.
+  __device__ f32 *slotSums(i32 slot, i32 tile, i32 slice) const {
+    return reinterpret_cast<f32 *>(shared + barrierBytes + sumsBytes +
+                                   normBytes + slot * slotBytes) +
+           (tile * C::cluster + slice) * kTileSums<C>;
+  }
+  /// Stage \p stage where a tile is one, and the first unit of warp \p warp in
+  /// a stage.
+  __device__ u8 *stageTile(i32 stage) const {
+    return shared + fixedBytes + stage * tileBytes;
+  }
+  __device__ u8 *stageUnits(i32 stage, i32 warp) const {
+    if constexpr (C::copiesTiles)
+      return stageTile(stage) + warp * shareBytes;
+    return shared + fixedBytes + (warp * C::stages + stage) * Units::bytes;
   }
   __device__ bool hasUnit(i32 unit) const { return isEven || unit < units; }
 
@@ -192,11 +229,11 @@ template <typename C, typename Units> struct FewTokens {
   /// Asks for tokens. Those behind the live ones are other numbers, which harm
   /// nobody: a token's sums are its own.
   __device__ void loadTokens() {
-    if constexpr (isDirect && !copiesTokens)
+    if constexpr (isDirect)
 #pragma unroll
       for (i32 block = 0; block < blocks; ++block)
 #pragma unroll
-        for (i32 half = 0; half < 2; ++half) {
+        for (i32 half = 0; half < halves; ++half) {
           Pack<u32, 4> words = {};
           if (token(half) < rows && column(block) < C::columns &&
               hasUnit(block * 2 / Units::steps))
@@ -210,16 +247,10 @@ template <typename C, typename Units> struct FewTokens {
 
   /// Makes B of tokens as loadTokens() has read them. By product warps.
   __device__ void turnTokens() {
-    if constexpr (!isDirect) {
-      loadPlaces();
-      haveTokens();
-    } else if constexpr (copiesTokens) {
-      takeTokens();
-    } else {
+    if constexpr (isDirect)
       turn();
-      if constexpr (!(C::hasNorm && sumsOwn))
-        haveTokens();
-    }
+    else
+      loadPlaces();
     if constexpr (Units::hasExtra) {
 #pragma unroll
       for (i32 unit = 0; unit < C::unitsPerWarp; ++unit)
@@ -233,7 +264,9 @@ template <typename C, typename Units> struct FewTokens {
     i32 step = unit * Units::steps + inUnit;
 #pragma unroll
     for (i32 i = 0; i < 4; ++i)
-      b[i] = tokens[step / 2][i / 2][step % 2 * 2 + i % 2];
+      b[i] = i < 2 * halves
+                 ? tokens[step / 2][i / 2 % halves][step % 2 * 2 + i % 2]
+                 : 0;
   }
 
   /// Two numbers of a token as products take them.
@@ -241,59 +274,6 @@ template <typename C, typename Units> struct FewTokens {
     if constexpr (C::hasNorm || Units::tokenFactor == 1)
       return pair;
     return multiplyPair(pair, Units::tokenPair);
-  }
-
-  /// Whether the layer has columns for block \p block of this warp.
-  __device__ bool hasBlock(i32 block) const {
-    return (isEven && C::columns % (Units::steps * 16) == 0) ||
-           (firstUnit * Units::steps + block * 2) * 16 < C::columns;
-  }
-
-  /// Normalizes tokens that the copier has brought and makes B of them.
-  __device__ void takeTokens() {
-    i32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4;
-    i32 own = threadIdx.x / kWarp * (shareSteps * 32);
-    waitForBarrier(tokensThere(), 0);
-    f32 factor[2];
-    if constexpr (C::hasNorm) {
-      if constexpr (sumsOwn)
-#pragma unroll
-        for (i32 block = 0; block < blocks; ++block)
-#pragma unroll
-          for (i32 half = 0; half < 2; ++half) {
-            auto words = loadPack<4>(reinterpret_cast<const u32 *>(
-                tokenRow(g + half * 8) + own + block * 64 + t * 16));
-#pragma unroll
-            for (i32 i = 0; i < 4; ++i)
-              tokens[block][half][i] = hasBlock(block) ? words.at[i] : 0;
-          }
-      findFactors(factor);
-    }
-    const u8 *row =
-        tokenRow(lane % 8 + lane / 16 * 8) + own + lane / 8 % 2 * 16;
-#pragma unroll
-    for (i32 block = 0; block < blocks; ++block)
-#pragma unroll
-      for (i32 step = 0; step < 2; ++step) {
-        u32 b[4];
-        loadMatrices(b, row + block * 64 + step * 32);
-#pragma unroll
-        for (i32 i = 0; i < 2; ++i) {
-          Pack<f32, 2> weights;
-          if constexpr (C::hasNorm)
-            weights = loadPack<2>(normWeights() + block * 32 + step * 16 +
-                                  i * 8 + t * 2);
-#pragma unroll
-          for (i32 half = 0; half < 2; ++half) {
-            u32 word = hasBlock(block) ? b[half * 2 + i] : 0;
-            if constexpr (C::hasNorm)
-              word = normalizedPair<C>(word, factor[half], weights.at[0],
-                                       weights.at[1]);
-            tokens[block][half][step * 2 + i] = scaled(word);
-          }
-        }
-      }
-    haveTokens();
   }
 
   /// Normalizes tokens and makes B of them.
@@ -310,7 +290,7 @@ template <typename C, typename Units> struct FewTokens {
 #pragma unroll
       for (i32 block = 0; block < blocks; ++block)
 #pragma unroll
-        for (i32 i = 0; i < 8; ++i)
+        for (i32 i = 0; i < 4 * halves; ++i)
           asm volatile("" : "+r"(tokens[block][i / 4][i % 4]));
     }
     u8 *place = ownPlace() + normWeightBytes;
@@ -328,7 +308,7 @@ template <typename C, typename Units> struct FewTokens {
           if (block < blocks)
             normalize(block < blocks ? block : 0, factor);
 #pragma unroll
-        for (i32 half = 0; half < 2; ++half)
+        for (i32 half = 0; half < halves; ++half)
           if (block < blocks) {
             u32(&from)[4] = tokens[block < blocks ? block : 0][half];
 #pragma unroll
@@ -350,7 +330,7 @@ template <typename C, typename Units> struct FewTokens {
             loadMatrices(b, at(block, lane % 8 + lane / 16 * 8,
                                step * 2 + lane / 8 % 2));
 #pragma unroll
-            for (i32 i = 0; i < 4; ++i)
+            for (i32 i = 0; i < 2 * halves; ++i)
               tokens[block < blocks ? block : 0][i / 2][step * 2 + i % 2] =
                   b[i];
           }
@@ -385,7 +365,7 @@ template <typename C, typename Units> struct FewTokens {
     for (i32 i = 0; i < 4; i += 2) {
       auto four = loadPack<4>(from + i * 2);
 #pragma unroll
-      for (i32 half = 0; half < 2; ++half)
+      for (i32 half = 0; half < halves; ++half)
 #pragma unroll
         for (i32 k = 0; k < 2; ++k)
           tokens[block][half][i + k] =
@@ -403,7 +383,7 @@ template <typename C, typename Units> struct FewTokens {
 #pragma unroll
     for (i32 first = 0; first < blocks; first += spanBlocks)
 #pragma unroll
-      for (i32 half = 0; half < 2; ++half) {
+      for (i32 half = 0; half < halves; ++half) {
         f32 sum = 0;
 #pragma unroll
         for (i32 block = first; block < first + spanBlocks; ++block)
@@ -416,12 +396,21 @@ template <typename C, typename Units> struct FewTokens {
           }
         sum = sumLanes<4>(sum);
         i32 span = (firstUnit * Units::steps + first * 2) * 16 / kNormSpan;
-        if (lane % 4 == 0 && span < spans)
-          squares[span * 16 + g + half * 8] = sum;
+        if (lane % 4 == 0 && span < spans) {
+          f32 *to = squares + span * 16 + g + half * 8;
+          if constexpr (C::cluster == 1)
+            *to = sum;
+          else
+#pragma unroll
+            for (i32 rank = 0; rank < C::cluster; ++rank)
+              send(placeInBlock(to, rank), sum,
+                   placeInBlock(squaresThere(), rank));
+        }
       }
-    if constexpr (!copiesTokens)
-      haveTokens();
-    meet<kProductsMeet, productThreads>();
+    if constexpr (C::cluster == 1)
+      meet<kProductsMeet, productThreads>();
+    else
+      waitForBarrier(squaresThere(), 0);
     return normFactor<C>(addSpans<spans>(squares + lane % 16, 16));
   }
 
@@ -431,7 +420,7 @@ template <typename C, typename Units> struct FewTokens {
 #pragma unroll
     for (i32 step = 0; step < blocks * 2; ++step)
 #pragma unroll
-      for (i32 half = 0; half < 2; ++half)
+      for (i32 half = 0; half < halves; ++half)
 #pragma unroll
         for (i32 i = 0; i < 2; ++i) {
           f32 pair[2];

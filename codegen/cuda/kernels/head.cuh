@@ -51,7 +51,8 @@ template <typename C> struct HeadSink {
 
   /// The largest over rows: bits 0, 3, 4 and 5 of a thread's place.
   __device__ void finish(const Layer<C> &layer, i32 part) {
-    __shared__ Largest ofWarp[kSumWarps][8];
+    static_assert(kSums<C> == 2 && C::sumWarps == 4);
+    __shared__ Largest ofWarp[C::sumWarps][8];
     i32 warp = place.index / kWarp, lane = place.index % kWarp;
 #pragma unroll
     for (i32 i = 0; i < 2; ++i) {
@@ -66,7 +67,7 @@ template <typename C> struct HeadSink {
         ofWarp[warp][lane + i] = best[i];
       best[i] = {minusInfinity(), 0};
     }
-    meet<kSumsMeet, kSumThreads>();
+    meet<kSumsMeet, kSumThreads<C>>();
     if (place.index < 16 && firstToken + place.index < layer.live) {
       i32 first = place.index / 8 * 2, column = place.index % 8;
       Largest all = ofWarp[first][column], other = ofWarp[first + 1][column];
@@ -75,7 +76,7 @@ template <typename C> struct HeadSink {
       logits[to] = all.value;
       tokens[to] = all.column;
     }
-    meet<kSumsMeet, kSumThreads>();
+    meet<kSumsMeet, kSumThreads<C>>();
   }
 };
 

@@ -41,12 +41,13 @@ template <typename C> struct Layer {
 
 /// Returns when the input is there. What a layer that is beside another reads
 /// is there when it begins: it has to wait for the other one at its end, so
-/// that whoever waits for this one has both.
+/// that whoever waits for this one has both. Layers whose tiles are copied let
+/// the next kernel begin themselves, once they have asked for their tokens.
 template <typename C> __device__ void waitForInput() {
   if constexpr (C::isBeside)
     letNextKernelBegin();
   else
-    waitForEarlierKernels();
+    waitForEarlierKernels<!C::copiesTiles>();
 }
 
 /// A tile of 16 outputs.

@@ -113,10 +113,21 @@ template <typename C> struct DenseUnits {
   static constexpr f32 tokenFactor = 1;
   static constexpr u32 tokenPair = 0x3f803f80u;
   __device__ static f32 sumFactor(i32) { return 1; }
-  template <typename Load>
-  __device__ static void addFew(f32 (&sums)[2][4], const u8 *from,
-                                const Extra &, Load load) {
-    add<2>(sums, from, load);
+  /// Where a unit lies, which is all that is held of it.
+  struct Held {
+    u32 at;
+  };
+  __device__ static void holdCodes(Held &, u32, i32) {}
+  __device__ static void holdScales(Held &held, u32 at, i32) { held.at = at; }
+  /// As that of quant_linear.cuh.
+  template <i32 Halves, typename Load, typename During, typename Behind>
+  __device__ static void addHeld(f32 (&sums)[Halves][4], const Held &held, i32,
+                                 const Extra &, Load load, During during,
+                                 Behind behind) {
+    add(sums, static_cast<const u8 *>(__cvta_shared_to_generic(held.at)),
+           [&](u32(&b)[4], i32 step, i32) { load(b, step); });
+    during();
+    behind();
   }
 
   /// Adds the unit at \p from to \p sums. \p load(b, step, j) gives B of a
@@ -132,10 +143,10 @@ template <typename C> struct DenseUnits {
         u32 b[4];
         load(b, step, j);
 #pragma unroll
-        for (i32 part = 0; part < kParts<Element>; ++part) {
-          multiply(sums[j], a[part], b[0], b[1]);
-          multiply(sums[j + 1], a[part], b[2], b[3]);
-        }
+        for (i32 part = 0; part < kParts<Element>; ++part)
+#pragma unroll
+          for (i32 k = 0; k < 2 && k < Tiles; ++k)
+            multiply(sums[j + k], a[part], b[2 * k], b[2 * k + 1]);
       }
     }
   }

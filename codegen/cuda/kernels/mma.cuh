@@ -31,6 +31,14 @@ __device__ inline void multiply(f32 (&c)[4], const u32 (&a)[4], u32 b0,
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+/// The same for k 0 .. 7 alone, without a[2], a[3] and b[1].
+__device__ inline void multiplyHalf(f32 (&c)[4], u32 a0, u32 a1, u32 b) {
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 "
+               "{%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a0), "r"(a1), "r"(b));
+}
+
 /// c = a * b.
 __device__ inline void multiplyFirst(f32 (&c)[4], const u32 (&a)[4], u32 b0,
                                      u32 b1) {
@@ -138,13 +146,14 @@ __device__ inline void makeBarrier(u64 *barrier, u32 count = 1) {
 }
 
 /// Comes to \p barrier: whoever waits for it sees what this thread has written.
-__device__ inline void arrive(u64 *barrier) {
+__device__ inline void arrive(u32 barrier) {
   asm volatile("{\n"
                ".reg .b64 state;\n"
                "mbarrier.arrive.shared.b64 state, [%0];\n"
-               "}\n" ::"r"(sharedAddress(barrier))
+               "}\n" ::"r"(barrier)
                : "memory");
 }
+__device__ inline void arrive(u64 *barrier) { arrive(sharedAddress(barrier)); }
 
 /// Makes barriers known to copies. By the thread that has made them.
 __device__ inline void showBarriers() {
@@ -153,7 +162,8 @@ __device__ inline void showBarriers() {
 #endif
 }
 
-/// Comes to \p barrier and says how many bytes of copies it has to wait for.
+/// Comes to \p barrier and says how many bytes it has to wait for: of copies,
+/// or of what other blocks send.
 __device__ inline void expectStretches(u64 *barrier, u32 bytes) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
@@ -163,10 +173,11 @@ __device__ inline void expectStretches(u64 *barrier, u32 bytes) {
 #endif
 }
 
-/// Starts a copy of \p bytes, a multiple of 16, that \p barrier expects. By one
-/// thread.
-__device__ inline void copyExpected(void *to, const void *from, u32 bytes,
-                                    u64 *barrier) {
+/// Starts a copy of \p bytes, a multiple of 16, which completes \p barrier. By
+/// one thread.
+__device__ inline void copyStretch(void *to, const void *from, u32 bytes,
+                                   u64 *barrier) {
+  expectStretches(barrier, bytes);
 #if __CUDA_ARCH__ >= 900
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::"
                "bytes [%0], [%1], %2, [%3];" ::"r"(sharedAddress(to)),
@@ -175,33 +186,33 @@ __device__ inline void copyExpected(void *to, const void *from, u32 bytes,
 #endif
 }
 
-/// Starts a copy of \p bytes, a multiple of 16, which completes \p barrier. By
-/// one thread.
-__device__ inline void copyStretch(void *to, const void *from, u32 bytes,
-                                   u64 *barrier) {
-  expectStretches(barrier, bytes);
-  copyExpected(to, from, bytes, barrier);
-}
-
-/// Asks for a stretch of memory to be in the cache of all processors.
-__device__ inline void prefetchStretch(const void *from, u32 bytes) {
+/// Whether waitForBarrier() would not wait; false may be wrong. Asked early,
+/// the answer costs nothing.
+__device__ inline bool isComplete(u32 barrier, u32 phase) {
+  u32 result = 0;
 #if __CUDA_ARCH__ >= 900
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from),
-               "r"(bytes)
+  asm volatile("{\n"
+               ".reg .pred done;\n"
+               "mbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+               "selp.u32 %0, 1, 0, done;\n"
+               "}\n"
+               : "=r"(result)
+               : "r"(barrier), "r"(phase)
                : "memory");
 #endif
+  return result;
 }
 
 /// Waits until \p barrier is complete for the first, third .. time (\p phase 0)
 /// or the second, fourth .. (1); phase 1 of a new barrier is behind it.
-__device__ inline void waitForBarrier(u64 *barrier, u32 phase) {
+__device__ inline void waitForBarrier(u32 barrier, u32 phase) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("{\n"
                ".reg .pred done;\n"
                "again:\n"
                "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
                "@!done bra again;\n"
-               "}\n" ::"r"(sharedAddress(barrier)),
+               "}\n" ::"r"(barrier),
                "r"(phase)
                : "memory");
 #else
@@ -210,10 +221,50 @@ __device__ inline void waitForBarrier(u64 *barrier, u32 phase) {
                "again:\n"
                "mbarrier.test_wait.parity.shared.b64 done, [%0], %1;\n"
                "@!done bra again;\n"
-               "}\n" ::"r"(sharedAddress(barrier)),
+               "}\n" ::"r"(barrier),
                "r"(phase)
                : "memory");
 #endif
+}
+__device__ inline void waitForBarrier(u64 *barrier, u32 phase) {
+  waitForBarrier(sharedAddress(barrier), phase);
+}
+
+//===----------------------------------------------------------------------===//
+// Shared memory by its addresses, which are kept in registers: what is made of
+// pointers is computed again whenever it is used, and takes as long as products
+// do.
+//===----------------------------------------------------------------------===//
+
+/// A number that the compiler has to keep. \p number is that of lane \p lane:
+/// the thread's own, or one that all threads of a warp have.
+__device__ inline u32 kept(u32 number, i32 lane) {
+  return __shfl_sync(~0u, number, lane);
+}
+
+__device__ inline void loadAt(u32 (&words)[4], u32 place) {
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+               : "r"(place)
+               : "memory");
+}
+__device__ inline void loadAt(u32 (&words)[2], u32 place) {
+  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];"
+               : "=r"(words[0]), "=r"(words[1])
+               : "r"(place)
+               : "memory");
+}
+__device__ inline void loadAt(u32 (&words)[1], u32 place) {
+  asm volatile("ld.shared.u32 %0, [%1];"
+               : "=r"(words[0])
+               : "r"(place)
+               : "memory");
+}
+__device__ inline void storeAt(u32 place, const f32 (&numbers)[4]) {
+  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(place),
+               "f"(numbers[0]), "f"(numbers[1]), "f"(numbers[2]),
+               "f"(numbers[3])
+               : "memory");
 }
 
 /// Copies \p Columns numbers of each of \p Rows rows to a tile with \p Stride,

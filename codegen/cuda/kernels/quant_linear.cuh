@@ -241,13 +241,12 @@ template <typename C> struct QuantUnits : UnitLayout<C> {
         for (i32 j = 0; j < Tiles; j += 2) {
           u32 b[4];
           load(b, step, j);
-          if (i == 0) {
-            multiplyFirst(parts[j], a, b[0], b[1]);
-            multiplyFirst(parts[j + 1], a, b[2], b[3]);
-          } else {
-            multiply(parts[j], a, b[0], b[1]);
-            multiply(parts[j + 1], a, b[2], b[3]);
-          }
+#pragma unroll
+          for (i32 k = 0; k < 2 && k < Tiles; ++k)
+            if (i == 0)
+              multiplyFirst(parts[j + k], a, b[2 * k], b[2 * k + 1]);
+            else
+              multiply(parts[j + k], a, b[2 * k], b[2 * k + 1]);
         }
       }
       f32 scale = toFloat(scales.at[group]),
@@ -261,9 +260,9 @@ template <typename C> struct QuantUnits : UnitLayout<C> {
   }
 };
 
-/// Half a unit of a tile, as a stage of wide_rows.cuh: the scales and zero points
-/// of the whole unit, then the words of 4 steps. Codes become numbers times
-/// their scales, rounded to bf16.
+/// Half a unit of a tile, as a stage of wide_rows.cuh: the scales and zero
+/// points of the whole unit, then the words of 4 steps. Codes become numbers
+/// times their scales, rounded to bf16.
 template <typename C> struct CodeStage {
   using Layout = UnitLayout<C>;
   using Scale = typename C::Scale;
@@ -301,9 +300,8 @@ template <typename C> struct CodeStage {
   };
 
   __device__ static void load(Held &held, const u8 *from) {
-    const u32 *lane =
-        reinterpret_cast<const u32 *>(from + Layout::scaleBytes) +
-        threadIdx.x % kWarp * Layout::vector;
+    const u32 *lane = reinterpret_cast<const u32 *>(from + Layout::scaleBytes) +
+                      threadIdx.x % kWarp * Layout::vector;
 #pragma unroll
     for (i32 i = 0; i < words / Layout::vector; ++i) {
       auto part = loadPack<Layout::vector>(lane + i * Layout::vector * kWarp);
@@ -330,8 +328,8 @@ template <typename C> struct CodeStage {
       else
         held.scales[i] = __float_as_uint(toFloat(scale));
       if constexpr (C::zeroPoints)
-        held.zeros[i] = toFloat(reinterpret_cast<const Scale *>(
-            from + Layout::zeroOffset)[place]);
+        held.zeros[i] = toFloat(
+            reinterpret_cast<const Scale *>(from + Layout::zeroOffset)[place]);
       else
         held.zeros[i] = 0;
     }
@@ -360,6 +358,8 @@ template <typename C> struct CodeStage {
 template <typename C> struct FewQuantUnits : QuantUnits<C> {
   using Base = QuantUnits<C>;
   using Layout = UnitLayout<C>;
+  /// Tokens come eight by eight.
+  static constexpr i32 halves = C::tokens / 8;
 
   /// Whether codes are multiplied where they lie in their words.
   static constexpr bool isRaw =
@@ -367,11 +367,12 @@ template <typename C> struct FewQuantUnits : QuantUnits<C> {
       Layout::isDense && Layout::groups <= 4 && kIsBf16<typename C::Scale>;
   static constexpr bool hasExtra = isRaw;
 
-  /// What a unit takes off its sums: B of one product with the scales, whose
-  /// columns are
+  /// What a unit takes off its sums: B of two half products with the scales,
+  /// whose columns are
   ///
-  ///   0..3, 4..7, 8..11   three parts of -8 times the sums of a token over
-  ///                       groups 0..3
+  ///   first   0..3, 4..7   two of three parts of -8 times the sums of a token
+  ///                        over groups 0..3
+  ///   second  0..3         the third
   struct Extra {
     u32 b[2][2];
 
@@ -412,68 +413,133 @@ template <typename C> struct FewQuantUnits : QuantUnits<C> {
     return isRaw ? __uint_as_float(half ? 0x60000000u : 0x62000000u) : 1.0f;
   }
 
-  template <typename Load>
-  __device__ static void addFew(f32 (&sums)[2][4], const u8 *from,
-                                const Extra &extra, Load load) {
-    if constexpr (isRaw)
-      addRaw(sums, from, extra, load);
-    else
-      Base::template add<2>(sums, from, load);
-  }
+  /// What a lane has of a unit: codes and scales, or where they lie. The scales
+  /// of outputs g and g + 8 lie side by side, two a word.
+  static constexpr i32 scaleWords = Layout::groups;
+  struct Raw {
+    u32 words[8], scales[scaleWords];
+  };
+  struct Place {
+    u32 at;
+  };
+  using Held = Either<isRaw, Raw, Place>;
 
-  template <typename Load>
-  __device__ static void addRaw(f32 (&sums)[2][4], const u8 *from,
-                                const Extra &extra, Load load) {
-    constexpr i32 groups = Layout::groups;
-    i32 lane = threadIdx.x % kWarp;
-    auto scales = Base::loadScales(from, 0),
-         scales8 = Base::loadScales(from, 1);
-    const u32 *words =
-        reinterpret_cast<const u32 *>(from + Layout::scaleBytes) + lane * 4;
-    auto low = loadPack<4>(words), high = loadPack<4>(words + 4 * kWarp);
-
-    auto pairOf = [&](const typename Base::Scales &list) {
-      u32 first = list.at[0].bits;
-      if constexpr (groups >= 2)
-        first |= u32(list.at[1].bits) << 16;
-      if constexpr (groups == 4)
-        if (lane % 2 != 0)
-          first = list.at[2].bits | u32(list.at[3].bits) << 16;
-      return first;
-    };
-    u32 pair = pairOf(scales);
-    // Rows 8 .. 15 are 16 times what they are.
-    u32 pair8 = multiplyPair(pairOf(scales8), 0x41804180u);
-    u32 a[4] = {pair, pair8, pair, pair8};
-    multiply(sums[0], a, extra.b[0][0], extra.b[0][1]);
-    multiply(sums[1], a, extra.b[1][0], extra.b[1][1]);
-
+  /// Reads the codes of the unit at \p at, an address of shared memory; \p lane
+  /// is that of the thread.
+  __device__ static void holdCodes(Held &held, u32 at, i32 lane) {
+    if constexpr (isRaw) {
 #pragma unroll
-    for (i32 group = 0; group < groups; ++group) {
-      f32 parts[2][4];
-#pragma unroll
-      for (i32 i = 0; i < Layout::stepsPerGroup; ++i) {
-        i32 step = group * Layout::stepsPerGroup + i;
-        u32 word = step < 4 ? low.at[step % 4] : high.at[step % 4];
-        u32 codes[4] = {word & 0x000f000fu, word & 0x00f000f0u,
-                        word >> 8 & 0x000f000fu, word >> 8 & 0x00f000f0u};
-        u32 b[4];
-        load(b, step, 0);
-        if (i == 0) {
-          multiplyFirst(parts[0], codes, b[0], b[1]);
-          multiplyFirst(parts[1], codes, b[2], b[3]);
-        } else {
-          multiply(parts[0], codes, b[0], b[1]);
-          multiply(parts[1], codes, b[2], b[3]);
-        }
-      }
-      f32 scale = toFloat(scales.at[group]),
-          scale8 = toFloat(scales8.at[group]);
-#pragma unroll
-      for (i32 j = 0; j < 2; ++j)
+      for (i32 first = 0; first < 8; first += 4) {
+        u32 four[4];
+        loadAt(four, at + Layout::scaleBytes + lane * 16 + first * kWarp * 4);
 #pragma unroll
         for (i32 i = 0; i < 4; ++i)
-          sums[j][i] = fma(i < 2 ? scale : scale8, parts[j][i], sums[j][i]);
+          held.words[first + i] = four[i];
+      }
+    }
+  }
+  /// Reads the scales, and where the unit is not held, notes where it lies.
+  __device__ static void holdScales(Held &held, u32 at, i32 lane) {
+    if constexpr (isRaw)
+      loadAt(held.scales, at + lane / 4 * (scaleWords * 4));
+    else
+      held.at = at;
+  }
+
+  /// Adds what is held of a unit to the sums of the tokens. Calls \p during() while products are on their
+  /// way, and \p behind() while the last of them are, when the codes are not
+  /// needed any more.
+  template <typename Load, typename During, typename Behind>
+  __device__ static void addHeld(f32 (&sums)[halves][4], Held &held, i32 lane,
+                                 const Extra &extra, Load load, During during,
+                                 Behind behind) {
+    if constexpr (isRaw) {
+      addRaw(sums, held, lane, extra, load, during, behind);
+    } else {
+      Base::template add<halves>(
+          sums, static_cast<const u8 *>(__cvta_shared_to_generic(held.at)),
+          [&](u32(&b)[4], i32 step, i32) { load(b, step); });
+      during();
+      behind();
+    }
+  }
+
+  /// The scale of group \p group for output g + 8 half.
+  __device__ static f32 scaleOf(const Raw &held, i32 group, i32 half) {
+    i32 number = half * Layout::groups + group;
+    u32 two = held.scales[number / 2];
+    return __uint_as_float(number % 2 == 0 ? two << 16 : two & 0xffff0000u);
+  }
+
+  /// What codes have too much, of all groups.
+  __device__ static void addExtra(f32 (&sums)[halves][4], const Raw &held, i32 lane,
+                                  const Extra &extra) {
+    constexpr i32 groups = Layout::groups;
+    u32 pairs[2];
+#pragma unroll
+    for (i32 half = 0; half < 2; ++half)
+      if constexpr (groups == 1)
+        pairs[half] =
+            half == 0 ? held.scales[0] & 0xffffu : held.scales[0] >> 16;
+      else
+        pairs[half] = groups == 4 && lane % 2 != 0
+                          ? held.scales[(half * 2 + 1) % scaleWords]
+                          : held.scales[half * groups / 2];
+    // Rows 8 .. 15 are 16 times what they are.
+    pairs[1] = multiplyPair(pairs[1], 0x41804180u);
+#pragma unroll
+    for (i32 k = 0; k < 2; ++k)
+#pragma unroll
+      for (i32 j = 0; j < halves; ++j)
+        multiplyHalf(sums[j], pairs[0], pairs[1], extra.b[j][k]);
+  }
+
+  template <typename Load, typename During, typename Behind>
+  __device__ static void addRaw(f32 (&sums)[halves][4], Raw &held, i32 lane,
+                                const Extra &extra, Load load, During during,
+                                Behind behind) {
+    constexpr i32 groups = Layout::groups;
+    // Two runs of products at a time, or each would wait for the one before:
+    // two groups, or two halves of one.
+    constexpr i32 runs = groups < 2 ? 2 : groups, ofRun = Layout::steps / runs;
+#pragma unroll
+    for (i32 first = 0; first < runs; first += 2) {
+      f32 parts[2][halves][4];
+#pragma unroll
+      for (i32 i = 0; i < ofRun; ++i)
+#pragma unroll
+        for (i32 run = 0; run < 2; ++run) {
+          i32 step = (first + run) * ofRun + i;
+          u32 word = held.words[step];
+          u32 codes[4] = {word & 0x000f000fu, word & 0x00f000f0u,
+                          word >> 8 & 0x000f000fu, word >> 8 & 0x00f000f0u};
+          u32 b[4];
+          load(b, step);
+#pragma unroll
+          for (i32 j = 0; j < halves; ++j)
+            if (i == 0)
+              multiplyFirst(parts[run][j], codes, b[2 * j], b[2 * j + 1]);
+            else
+              multiply(parts[run][j], codes, b[2 * j], b[2 * j + 1]);
+        }
+      if (first == 0)
+        during();
+      if (first + 2 == runs)
+        behind();
+#pragma unroll
+      for (i32 run = 0; run < 2; ++run)
+#pragma unroll
+        for (i32 half = 0; half < 2; ++half) {
+          f32 scale = scaleOf(held, (first + run) * groups / runs, half);
+#pragma unroll
+          for (i32 j = 0; j < halves; ++j)
+#pragma unroll
+            for (i32 i = 2 * half; i < 2 * half + 2; ++i)
+              sums[j][i] = fma(scale, parts[run][j][i], sums[j][i]);
+        }
+      // Not last, or the sums would wait for it.
+      if (first == 0)
+        addExtra(sums, held, lane, extra);
     }
   }
 };

@@ -12,6 +12,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "gtest/gtest.h"
 
+#include <optional>
 #include <regex>
 
 using namespace tandem;
@@ -81,6 +82,85 @@ mlir::OwningOpRef<mlir::ModuleOp> makePlan(mlir::MLIRContext &context,
   return module;
 }
 
+//===----------------------------------------------------------------------===//
+// Halves of a multiprocessor (few_rows.cuh)
+//===----------------------------------------------------------------------===//
+
+/// What a multiprocessor of sm_90 has: shared memory, of which every block
+/// takes something beside its own, and the registers of each of its four parts.
+constexpr int kAllShared = 228 << 10, kBlockShared = 1 << 10, kParts = 4,
+              kPartRegisters = 16384;
+
+/// A kernel that takes one.
+struct Half {
+  std::string symbol;
+  bool isSecond = false;
+  /// Registers of a thread, as they are given out.
+  int registers = 0;
+  int warps = 0;
+  /// Shared memory of a block.
+  int sharedBytes = 0;
+};
+
+/// The half that \p kernel of \p source takes, if it is made for one.
+std::optional<Half> getHalf(const CudaSource &source, const CudaKernel &kernel,
+                            const Resources &used) {
+  // From its attributes to its end.
+  size_t name = source.text.find("\n" + kernel.symbol + "("),
+         begin = source.text.rfind('\n', name - 1) + 1;
+  EXPECT_NE(name, std::string::npos);
+  std::string text =
+      source.text.substr(begin, source.text.find("\n}\n", name) - begin);
+  if (text.find("__block_size__") == text.npos)
+    return std::nullopt;
+  return Half{kernel.symbol, text.find("needRegisters") != text.npos,
+              (used.registers + 7) / 8 * 8, int(kernel.block / 32),
+              int(used.sharedBytes + kernel.shared)};
+}
+
+size_t countOf(const std::string &text, const std::string &part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != text.npos;
+       at = text.find(part, at + part.size()))
+    ++count;
+  return count;
+}
+
+/// Registers of the part of a multiprocessor that has most warps, when warps
+/// of \p halves have been given to the parts in turn.
+int registersOfAPart(std::initializer_list<const Half *> halves) {
+  int registers = 0;
+  for (const Half *half : halves)
+    registers += (half->warps + kParts - 1) / kParts * 32 * half->registers;
+  return registers;
+}
+
+/// Checks that each of \p halves has no room beside itself, and all that
+/// differ have it beside each other.
+void expectHalves(const std::vector<Half> &halves) {
+  for (const Half &half : halves) {
+    SCOPED_TRACE(half.symbol);
+    if (half.isSecond) {
+      EXPECT_EQ(half.registers, 88);
+      // Two blocks of it have twice as many warps, spread evenly.
+      int mostWarps = (2 * half.warps + kParts - 1) / kParts;
+      EXPECT_GT(mostWarps * 32 * half.registers, kPartRegisters);
+    } else {
+      EXPECT_LE(half.registers, 80);
+      EXPECT_GT(2 * (half.sharedBytes + kBlockShared), kAllShared);
+    }
+    for (const Half &other : halves) {
+      if (half.isSecond == other.isSecond)
+        continue;
+      EXPECT_LE(half.sharedBytes + other.sharedBytes + 2 * kBlockShared,
+                kAllShared)
+          << other.symbol;
+      EXPECT_LE(registersOfAPart({&half, &other}), kPartRegisters)
+          << other.symbol;
+    }
+  }
+}
+
 class CudaResourcesTest : public testing::TestWithParam<const char *> {};
 
 INSTANTIATE_TEST_SUITE_P(Archs, CudaResourcesTest,
@@ -99,10 +179,12 @@ TEST_P(CudaResourcesTest, KernelsFitIntoAMultiprocessor) {
         makePlan(context, name, target.arch);
     llvm::Expected<CudaImage> image = compileCudaKernels(*plan, target);
     ASSERT_TRUE(bool(image)) << llvm::toString(image.takeError());
+    std::vector<Half> halves;
     for (const CudaUnit &unit : image->units) {
       EXPECT_FALSE(unit.cubin.empty());
       EXPECT_FALSE(unit.ptx.empty());
       std::map<std::string, Resources> resources = readResources(unit.log);
+      size_t gridsOfClusters = 0;
       for (const CudaKernel &kernel : unit.source.kernels) {
         SCOPED_TRACE(std::string(name) + ": " + kernel.symbol);
         const Resources &used = resources[kernel.symbol];
@@ -114,7 +196,24 @@ TEST_P(CudaResourcesTest, KernelsFitIntoAMultiprocessor) {
         uint32_t most = (target.arch == "sm_90" ? 227 : 99) << 10;
         EXPECT_LE(used.sharedBytes + kernel.shared, most);
         ++kernels;
+
+        std::optional<Half> half = getHalf(unit.source, kernel, used);
+        if (!half)
+          continue;
+        EXPECT_EQ(kernel.grid.get(1).y, 1u) << "not counted in clusters";
+        ++gridsOfClusters;
+        halves.push_back(*half);
       }
+      EXPECT_EQ(
+          countOf({unit.ptx.begin(), unit.ptx.end()}, ".blocksareclusters"),
+          gridsOfClusters);
+    }
+    if (target.arch != "sm_90")
+      EXPECT_TRUE(halves.empty());
+    // Small models have layers of few warps, two of which have room.
+    else if (std::string(name) == "qwen3.5-4b") {
+      EXPECT_GE(halves.size(), 8u);
+      expectHalves(halves);
     }
   }
   EXPECT_GT(kernels, 150u);

@@ -49,6 +49,15 @@ constexpr const char *kBuffers = R"(
     %g = plan.buffer at 133120 : memref<16x16xf32>
 )";
 
+/// A layer of codes of up to 16 rows.
+std::string codesKernel(char name) {
+  return std::string("plan.kernel @") + name +
+         " fused_quant_linear {activations = bf16, bits = 4 : i64, columns = "
+         "64 : i64, eps = 0.0 : f32, gated = 0 : i64, group = 32 : i64, norm = "
+         "0 : i64, offset = 0.0 : f32, residual = 0 : i64, row_tile = 16 : "
+         "i64, scale = bf16, widths = array<i64: 4096>}\n";
+}
+
 class LaunchOrderTest : public testing::Test {
 protected:
   LaunchOrderTest() { context.loadDialect<plan::PlanDialect>(); }
@@ -56,6 +65,8 @@ protected:
   /// The order of the launches in each of \p programs.
   LaunchOrder read(std::initializer_list<std::string> programs) {
     std::string text = kKernels;
+    for (char name : {'a', 'b', 'd', 'e', 'f'})
+      text += codesKernel(name);
     int count = 0;
     for (const std::string &launches : programs)
       text += "plan.program @p" + std::to_string(count++) + "() -> () {" +
@@ -64,6 +75,26 @@ protected:
     module = mlir::parseSourceString<mlir::ModuleOp>(text, config);
     EXPECT_TRUE(module);
     return LaunchOrder(*module);
+  }
+
+  /// Launches of the layers of codes that \p names has a letter for, one
+  /// behind the other.
+  static std::string layers(const std::string &names) {
+    std::string launches;
+    for (char name : names)
+      launches += std::string("plan.launch @") + name +
+                  " ins(%h, %w : memref<16x64xbf16>, memref<64xi8>) outs(%y : "
+                  "memref<16x4096xbf16>) rows 16 items 256\n";
+    return launches;
+  }
+
+  /// Whether two layers that follow each other in \p names take one half.
+  static bool anyMeet(const LaunchOrder &order, const std::string &names) {
+    for (size_t i = 1; i < names.size(); ++i)
+      if (order.takesSecondHalf({&names[i - 1], 1}) ==
+          order.takesSecondHalf({&names[i], 1}))
+        return true;
+    return false;
   }
 
   static std::string copyTo(const std::string &memory,
@@ -162,6 +193,52 @@ TEST_F(LaunchOrderTest, StateIsThereUnlessOneOfTwoLaunchesWritesIt) {
   EXPECT_FALSE(read({delta + large + maker}).hasState("maker"));
   EXPECT_FALSE(read({copyTo("%c", "memref<2304xi8>") + delta, large + delta})
                    .hasState("delta"));
+}
+
+TEST_F(LaunchOrderTest, LayersThatFollowEachOtherTakeDifferentHalves) {
+  LaunchOrder order = read({layers("abdeabde")});
+  EXPECT_TRUE(order.takesSecondHalf("a"));
+  EXPECT_FALSE(anyMeet(order, "abdea"));
+  // One alone, and one behind itself, which can have but one.
+  EXPECT_TRUE(read({layers("b")}).takesSecondHalf("b"));
+  EXPECT_TRUE(read({layers("bb")}).takesSecondHalf("b"));
+  EXPECT_FALSE(anyMeet(read({layers("aabb")}), "ab"));
+}
+
+TEST_F(LaunchOrderTest, HalvesAreThoseOfAllPrograms) {
+  // Each program for itself would begin with the second half.
+  LaunchOrder order = read({layers("ab"), layers("de"), layers("ad")});
+  for (const char *names : {"ab", "de", "ad"})
+    EXPECT_FALSE(anyMeet(order, names)) << names;
+  order = read({layers("de"), layers("fab"), layers("ed"), layers("be")});
+  for (const char *names : {"de", "fab", "be"})
+    EXPECT_FALSE(anyMeet(order, names)) << names;
+  // The end of one program is not in front of the next one.
+  order = read({layers("abd"), layers("d"), layers("ed")});
+  EXPECT_FALSE(anyMeet(order, "abd"));
+  EXPECT_FALSE(anyMeet(order, "ed"));
+}
+
+TEST_F(LaunchOrderTest, OtherLaunchesBetweenLayersChangeNoHalf) {
+  std::string copy = copyTo("%c", "memref<2304xi8>");
+  LaunchOrder order = read({layers("a") + delta + layers("b") + wide + copy +
+                            layers("d") + small + layers("e")});
+  EXPECT_FALSE(anyMeet(order, "abde"));
+  // Neither many rows nor weights without codes have halves.
+  for (const char *name : {"wide", "small", "delta", "copy"})
+    EXPECT_FALSE(order.takesSecondHalf(name)) << name;
+  EXPECT_FALSE(read({wide + small + layers("ab")}).takesSecondHalf("wide"));
+  EXPECT_FALSE(read({layers("a") + large}).takesSecondHalf("large"));
+}
+
+TEST_F(LaunchOrderTest, InAnOddCircleOnePairMeets) {
+  LaunchOrder order = read({layers("abda")});
+  EXPECT_TRUE(anyMeet(order, "abda"));
+  EXPECT_EQ(anyMeet(order, "ab") + anyMeet(order, "bd") + anyMeet(order, "da"),
+            1);
+  // What hangs on it is as it would be.
+  order = read({layers("abda"), layers("def")});
+  EXPECT_FALSE(anyMeet(order, "def"));
 }
 
 } // namespace
