@@ -11,6 +11,10 @@ namespace tandem::cuda {
 /// Shared memory that a kernel has without asking, bytes.
 static constexpr uint32_t sharedWithoutAsking = 48 << 10;
 
+/// The first compute capability, times 10, whose launches may begin before
+/// those in front of them have ended.
+static constexpr unsigned firstEarlyArchitecture = 90;
+
 /// The first line of \p text that is not empty.
 static std::string_view firstLine(std::string_view text) {
   size_t begin = text.find_first_not_of("\r\n ");
@@ -138,13 +142,23 @@ Status CudaModules::prepare(const artifact::Kernel &kernel,
     return failure(StatusCode::Unsupported, "needs ", formatBytes(shared),
                    " of shared memory, a block of this device has ",
                    formatBytes(limits.sharedBytes));
-  if (shared <= sharedWithoutAsking)
-    return Status();
-  return api->status(api->functionSetAttribute(
-                         function, FunctionAttribute::MaxDynamicSharedSizeBytes,
-                         int(kernel.shared())),
-                     "cuFuncSetAttribute of ", formatBytes(kernel.shared()),
-                     " of shared memory");
+  if (shared > sharedWithoutAsking)
+    TANDEM_RETURN_IF_ERROR(api->status(
+        api->functionSetAttribute(function,
+                                  FunctionAttribute::MaxDynamicSharedSizeBytes,
+                                  int(kernel.shared())),
+        "cuFuncSetAttribute of ", formatBytes(kernel.shared()),
+        " of shared memory"));
+  // A multiprocessor divides its memory between cache and shared memory as the
+  // kernel that it runs prefers, and takes no block of a kernel that prefers
+  // something else before it is empty. Where launches begin early, blocks of
+  // the next one are to lie beside those of this one, so all kernels prefer the
+  // same. It is a hint: without it they run as well, only one behind the other,
+  // so a driver that refuses it is no error.
+  if (limits.architecture >= firstEarlyArchitecture)
+    (void)api->functionSetAttribute(
+        function, FunctionAttribute::PreferredSharedMemoryCarveout, 100);
+  return Status();
 }
 
 } // namespace tandem::cuda

@@ -67,6 +67,9 @@ enum class FunctionAttribute : int32_t {
   SharedSizeBytes = 1,
   /// Can be set: beyond 48 KiB it has to be.
   MaxDynamicSharedSizeBytes = 8,
+  /// Can be set: how much of what caches and shared memory have in common is
+  /// to be shared memory, percent.
+  PreferredSharedMemoryCarveout = 9,
 };
 
 /// CUjit_option.

@@ -129,6 +129,27 @@ TEST_F(CudaDeviceTest, SharedMemoryIsAskedForBeyond48KiBOnly) {
             (std::map<std::string, int>{{"reverse_in_shared", 64 << 10}}));
 }
 
+TEST_F(CudaDeviceTest, AllKernelsPreferSharedMemoryWhereLaunchesBeginEarly) {
+  EXPECT_EQ(problemOf(programsSpec()), "");
+  EXPECT_TRUE(fake->carveouts.empty()) << "on sm_86";
+
+  fake->major = 9;
+  fake->minor = 0;
+  EXPECT_EQ(problemOf(programsSpec()), "");
+  std::map<std::string, int> all;
+  for (const KernelSpec &kernel : programsSpec().kernels)
+    all[kernel.symbol] = 100;
+  EXPECT_EQ(fake->carveouts, all);
+
+  // What cannot be had is done without, but not the shared memory itself.
+  fake->carveouts.clear();
+  fake->sharedAsked.clear();
+  fake->refusesCarveouts = true;
+  EXPECT_EQ(problemOf(programsSpec()), "");
+  EXPECT_TRUE(fake->carveouts.empty());
+  EXPECT_EQ(fake->sharedAsked.count("reverse_in_shared"), 1u);
+}
+
 TEST_F(CudaDeviceTest, MissingDriverAndDevicesAreNamed) {
   fake->devices = 0;
   EXPECT_EQ(problemOf(programsSpec()),

@@ -40,6 +40,8 @@ SAME_NUMBER(FunctionAttribute::SharedSizeBytes,
             CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
 SAME_NUMBER(FunctionAttribute::MaxDynamicSharedSizeBytes,
             CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+SAME_NUMBER(FunctionAttribute::PreferredSharedMemoryCarveout,
+            CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT);
 SAME_NUMBER(JitOption::ErrorLogBuffer, CU_JIT_ERROR_LOG_BUFFER);
 SAME_NUMBER(JitOption::ErrorLogBufferSizeBytes,
             CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);

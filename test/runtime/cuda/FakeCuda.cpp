@@ -582,6 +582,12 @@ Result cuFuncGetAttribute(int *value, FunctionAttribute attribute,
 Result cuFuncSetAttribute(Function function, FunctionAttribute attribute,
                           int value) {
   ENTER_CONTEXT("cuFuncSetAttribute");
+  if (attribute == FunctionAttribute::PreferredSharedMemoryCarveout) {
+    if (state().machine.refusesCarveouts || value < -1 || value > 100)
+      return Result::InvalidValue;
+    state().machine.carveouts[function->name] = value;
+    return Result::Success;
+  }
   if (attribute != FunctionAttribute::MaxDynamicSharedSizeBytes ||
       value + function->kernel->declaredShared > state().machine.sharedBytes)
     return Result::InvalidValue;

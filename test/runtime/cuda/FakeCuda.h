@@ -76,6 +76,10 @@ struct FakeMachine {
   bool refusesEarlyEdges = false, refusesEarlyGraphs = false;
   /// Most shared memory that each kernel asked to have.
   std::map<std::string, int> sharedAsked;
+  /// Share of the memory of a multiprocessor that each kernel prefers to be
+  /// shared memory, percent; and whether that is refused.
+  std::map<std::string, int> carveouts;
+  bool refusesCarveouts = false;
   /// Objects and memory not yet given back.
   size_t liveObjects = 0;
   size_t allocatedBytes = 0;
