@@ -36,24 +36,24 @@
 // In the place of its sums a warp has what it turns tokens and normalizes with,
 // before there are any.
 //
-// A sink takes two or eight sums of every tile in each thread of the warps that
-// finish tiles: those of SumPlace.
+// A sink takes two, four or eight sums of every tile in each thread of the warps
+// that finish tiles: those of SumPlace.
 //
 // Weights are asked for before the kernels in front have ended, where a launch
 // allows that (common.cuh): as many stages as the ring has. On sm_90 two blocks
 // have room in a multiprocessor, so the next launch fills its ring while this
 // one multiplies; it may begin when this one has its tokens, which would stand
-// in one queue with its weights. A multiprocessor must not take two blocks of one
-// launch: the first to be free would, and others would get none. So layers that
-// follow each other take different halves, one more than half of the shared
-// memory and the other more than half of the registers. Registers belong to
-// four parts of a multiprocessor, 16384 to each: three warps of a block in each
-// part, of 80 registers a thread or of 88.
+// in one queue with its weights. A multiprocessor must not take two blocks of
+// one launch: the first to be free would, and others would get none. So layers
+// that follow each other take different halves, one more than half of the shared
+// memory and the other more than half of the registers. Registers belong to four
+// parts of a multiprocessor, 16384 to each: three warps of a block in each part,
+// of 80 registers a thread or of 88.
 //
-// Floor: the weights once for every 16 tokens.
+// Floor: the weights once for all tokens of a block, 8 or 16.
 //
-// Grid: ranges of tiles, slices, blocks of 16 tokens. Used by linear,
-// quant_linear and head.
+// Grid: ranges of tiles, slices, blocks of tokens. Used by linear, quant_linear
+// and head.
 //
 //===----------------------------------------------------------------------===//
 
