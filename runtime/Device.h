@@ -26,8 +26,9 @@ class Device {
 public:
   virtual ~Device() = default;
 
-  /// Zeroes all states: the next program starts a new text. Ports keep their
-  /// content.
+  /// The next program starts a new text: states are zero. Keys and values, of
+  /// the kinds `key_value` and `window`, may stay: programs read no row of them
+  /// that their text has not written. Ports keep their content.
   virtual Status reset() = 0;
 
   /// Snapshots that the device can hold (Snapshot.h), numbered from 0.

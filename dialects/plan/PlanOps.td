@@ -47,8 +47,9 @@ def Plan_PortOp : Plan_Op<"port", [HasParent<"::mlir::ModuleOp">]> {
 def Plan_StateOp : Plan_Op<"state", [HasParent<"::mlir::ModuleOp">]> {
   let summary = "A cache that outlives a program.";
   let description = [{
-    Zero before the first prefill; table `State`. `kind` is `key_value`, `window` (a ring of the last
-    keys and values), `conv` or `delta`; all but the first lose what was before when a text goes on.
+    Table `State`. `kind` is `key_value`, `window` (a ring of the last keys and values), `conv` or
+    `delta`; all but the first lose what was before when a text goes on. Zero before the first prefill of
+    a text, but for keys and values, of which no program reads a row that its text has not written.
 
     Example:
 

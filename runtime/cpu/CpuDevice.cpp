@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <ctime>
 #include <sys/mman.h>
 
 namespace tandem {
@@ -67,6 +66,11 @@ Status CpuDevice::allocate(const Artifact &artifact, unsigned threads) {
                    formatBytes(scratchStride), " of scratch for each of ",
                    threads, " threads");
   layout.emplace(artifact);
+  for (const artifact::State *state : *root.states()) {
+    std::string_view kind = state->kind()->string_view();
+    if (kind != "key_value" && kind != "window")
+      carried.emplace_back(state->offset(), state->size());
+  }
   TANDEM_RETURN_IF_ERROR(checkMemory(artifact, scratchSize, threads));
   TANDEM_ASSIGN_OR_RETURN(arena, PageMemory::create(root.arena_size()));
   TANDEM_ASSIGN_OR_RETURN(states, PageMemory::create(root.state_size()));
@@ -195,9 +199,9 @@ void CpuDevice::resolve(const Artifact &artifact) {
 }
 
 Status CpuDevice::reset() {
-  // The first text begins with pages that nobody has touched.
   if (!statesAreZero)
-    states.zero();
+    for (const auto &[offset, size] : carried)
+      std::memset(states.data() + offset, 0, size);
   statesAreZero = true;
   return Status();
 }
@@ -271,12 +275,11 @@ StatusOr<std::vector<double>> CpuDevice::profile(uint32_t program) {
 }
 
 std::optional<double> CpuDevice::busySeconds() const {
-  timespec time;
   // Of all threads, since which of them takes how much of a launch is chance.
-  if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time) != 0)
-    return std::nullopt;
-  double seconds = double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
-  return seconds / threads();
+  std::optional<double> seconds = pool->processorSeconds();
+  if (seconds)
+    *seconds /= threads();
+  return seconds;
 }
 
 Status CpuDevice::write(uint32_t port, std::span<const std::byte> data) {

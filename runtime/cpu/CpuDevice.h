@@ -92,6 +92,8 @@ private:
   /// By kernel index.
   std::vector<TandemKernel> kernels;
   bool statesAreZero = true;
+  /// Offset and size of each state that is no cache of keys and values.
+  std::vector<std::pair<uint64_t, uint64_t>> carried;
   PageMemory arena, states, portMemory, scratch, snapshotMemory;
   std::optional<SnapshotLayout> layout;
   uint32_t snapshotCount = 0;

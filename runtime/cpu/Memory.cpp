@@ -100,10 +100,4 @@ PageMemory::~PageMemory() {
     munmap(address, size);
 }
 
-void PageMemory::zero() {
-  // Dropped pages read as zero.
-  if (madvise(address, size, MADV_DONTNEED) != 0)
-    std::memset(address, 0, size);
-}
-
 } // namespace tandem

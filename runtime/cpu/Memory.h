@@ -37,8 +37,6 @@ public:
   ~PageMemory();
 
   std::byte *data() const { return address; }
-  /// Zeroes everything, in time that depends on the pages touched so far.
-  void zero();
 
 private:
   std::byte *address = nullptr;

@@ -5,6 +5,7 @@
 #include "runtime/cpu/ControlGroups.h"
 
 #include <algorithm>
+#include <ctime>
 #include <sched.h>
 #include <unistd.h>
 
@@ -75,6 +76,27 @@ ThreadPool::~ThreadPool() {
   round.notify_all();
   for (Worker &worker : workers)
     pthread_join(worker.thread, nullptr);
+}
+
+std::optional<double> ThreadPool::processorSeconds() const {
+  double sum = 0;
+  auto add = [&](clockid_t clock) {
+    timespec time;
+    if (clock_gettime(clock, &time) != 0)
+      return false;
+    sum += double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
+    return true;
+  };
+  // The clock of the process shows what its other threads have taken up to the
+  // last tick of the scheduler, milliseconds ago: longer than a round.
+  if (!add(CLOCK_THREAD_CPUTIME_ID))
+    return std::nullopt;
+  for (const Worker &worker : workers) {
+    clockid_t clock;
+    if (pthread_getcpuclockid(worker.thread, &clock) != 0 || !add(clock))
+      return std::nullopt;
+  }
+  return sum;
 }
 
 void *ThreadPool::threadMain(void *argument) {

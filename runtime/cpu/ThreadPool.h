@@ -18,6 +18,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <pthread.h>
 #include <vector>
 
@@ -43,6 +44,10 @@ public:
 
   /// Number of threads, the caller of run() among them.
   unsigned size() const { return unsigned(workers.size()) + 1; }
+
+  /// Processor time that the calling thread and all others have taken so far,
+  /// in seconds; none when the system does not say.
+  std::optional<double> processorSeconds() const;
 
   /// Calls `task(part, thread)` once for every part in [0, \p parts), at most
   /// maxParts, on whichever threads there are, thread in [0, size()), and

@@ -160,16 +160,23 @@ TEST(CpuDevice, LiveRowsAreClampedToTheRowsOfTheLaunch) {
 }
 
 TEST(CpuDevice, StatesOutliveProgramsUntilReset) {
-  Machine machine(kernelSpec());
-  ASSERT_TRUE(machine.device) << machine.problem;
-  for (int32_t call : {1, 2, 3}) {
+  // Keys and values of earlier texts are in nobody's way.
+  for (auto [kind, behind] :
+       {std::pair("delta", 1), std::pair("conv", 1), std::pair("key_value", 4),
+        std::pair("window", 4)}) {
+    ArtifactSpec spec = kernelSpec();
+    spec.states[0].kind = kind;
+    Machine machine(spec);
+    ASSERT_TRUE(machine.device) << machine.problem;
+    for (int32_t call : {1, 2, 3}) {
+      machine.run("calls");
+      EXPECT_EQ(machine.read<int32_t>("calls", 1)[0], call);
+    }
+    EXPECT_TRUE(machine.device->reset().isOk());
+    EXPECT_EQ(machine.read<int32_t>("calls", 1)[0], 3);
     machine.run("calls");
-    EXPECT_EQ(machine.read<int32_t>("calls", 1)[0], call);
+    EXPECT_EQ(machine.read<int32_t>("calls", 1)[0], behind) << kind;
   }
-  EXPECT_TRUE(machine.device->reset().isOk());
-  EXPECT_EQ(machine.read<int32_t>("calls", 1)[0], 3);
-  machine.run("calls");
-  EXPECT_EQ(machine.read<int32_t>("calls", 1)[0], 1);
 }
 
 TEST(CpuDevice, SnapshotsAreOfWhatCannotGoBack) {
@@ -328,13 +335,4 @@ TEST(Memory, SizesReadWell) {
 
 TEST(Memory, SomeMemoryIsAvailable) {
   EXPECT_GT(availableMemory(), uint64_t(1) << 20);
-}
-
-TEST(Memory, PagesAreZeroAfterZero) {
-  auto memory = PageMemory::create(10000);
-  ASSERT_TRUE(memory.isOk());
-  std::memset(memory->data(), 1, 10000);
-  memory->zero();
-  for (size_t index = 0; index < 10000; ++index)
-    ASSERT_EQ(memory->data()[index], std::byte(0));
 }

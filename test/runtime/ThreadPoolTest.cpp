@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <gtest/gtest.h>
 #include <thread>
 
@@ -58,6 +59,35 @@ TEST(ThreadPool, ResultsOfATaskAreSeenByTheNext) {
         good = false;
     });
     ASSERT_TRUE(good) << round;
+  }
+}
+
+TEST(ThreadPool, TheTimeOfAllThreadsIsKnownAtOnce) {
+  auto own = [] {
+    timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
+  };
+  auto pool = ThreadPool::create(2);
+  ASSERT_TRUE(pool.isOk());
+  // Far shorter than the tick of a scheduler.
+  constexpr double work = 0.0003;
+  for (unsigned round = 0; round < 20; ++round) {
+    std::vector<double> taken(2);
+    std::atomic<unsigned> arrived{0};
+    std::optional<double> before = (*pool)->processorSeconds();
+    ASSERT_TRUE(before);
+    (*pool)->run(2, [&](uint32_t part, unsigned) {
+      // A part for each thread.
+      ++arrived;
+      while (arrived < 2)
+        std::this_thread::yield();
+      double begin = own();
+      while (own() - begin < work)
+        ;
+      taken[part] = own() - begin;
+    });
+    EXPECT_GE(*(*pool)->processorSeconds() - *before, taken[0] + taken[1]);
   }
 }
 
