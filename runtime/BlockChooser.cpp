@@ -25,14 +25,37 @@ static constexpr double priorRight[] = {0.7, 0.8, 0.85, 0.9};
 static constexpr double priorWeight = 2;
 /// What a token leaves of the weight of what was seen before it.
 static constexpr double tokenMemory = 0.98;
-/// The part of a text's time that may be lost to drafts, and what may be lost
-/// in advance, as a part of the time of the text's first tokens. The first
-/// draft may take both for all of them: a draft that fails late is no cheaper.
-static constexpr double lossAllowed = 0.014, lossInAdvance = 0.024;
+/// The part of a text's time that may be lost to drafts, while it is short and
+/// later, and what may be lost in advance, as a part of the time of the text's
+/// first tokens. The first draft may take both for all of them: a draft that
+/// fails late is no cheaper. Later more is earned, since each token that the
+/// drafter does not know makes the next draft dearer by up to a hundredth of a
+/// step.
+static constexpr double lossAllowed = 0.014, lossAllowedLater = 0.024;
+static constexpr double lossInAdvance = 0.024;
 static constexpr uint32_t tokensInAdvance = 96;
 /// What was gained by drafts may be lost again up to the time of so many
 /// tokens.
 static constexpr double tokensToLose = 4;
+/// A round counts for at most so many times what was expected: a thread that
+/// loses its core would have lost it to a step, too.
+static constexpr double mostCounted = 1.5;
+/// Behind this many steps, which leave nothing of the drafter in the caches of
+/// the processor, a draft is expected to take so many times as long.
+static constexpr uint32_t lateSteps = 64;
+static constexpr double lateCost = 1.4;
+/// Rows of context that take as long as one, and what a row of more is expected
+/// to take, in steps.
+static constexpr uint32_t contextTile = 16;
+static constexpr double contextCost = 0.005;
+/// Steps between two questions, where the drafter is not trusted and where its
+/// drafts cannot be paid.
+static constexpr uint32_t stepsOfDoubt = 8, mostSteps = 32;
+/// Steps of which the time is taken before anything else is known.
+static constexpr uint32_t firstSteps = 4;
+/// Steps behind a draft that was wrong from the start; twice as many behind
+/// each other one that follows.
+static constexpr uint32_t firstPause = 2, longestPause = 32;
 
 void BlockChooser::Times::add(double seconds) {
   if (last.size() < rememberedTimes)
@@ -59,13 +82,23 @@ void BlockChooser::startText(uint32_t newBudget) {
   tokens = 0;
   hasDrafted = false;
   budget = newBudget;
+  stepsBehind = rowsBehind = lastRows = 0;
+  failures = 0;
 }
 
 //===----------------------------------------------------------------------===//
 // What is known
 //===----------------------------------------------------------------------===//
 
-void BlockChooser::recordDraft(double seconds) { draft.add(seconds); }
+void BlockChooser::recordDraft(double seconds) {
+  // Late ones are the exception.
+  if (stepsBehind <= lateSteps / 8)
+    draft.add(seconds);
+}
+
+void BlockChooser::recordContext(uint32_t rows, double seconds) {
+  contextRow.add(seconds / std::max(rows, contextTile));
+}
 
 void BlockChooser::recordRows(uint32_t rows, double seconds) {
   for (Size &size : sizes)
@@ -73,27 +106,47 @@ void BlockChooser::recordRows(uint32_t rows, double seconds) {
       size.times.add(seconds);
 }
 
-void BlockChooser::recordRound(uint32_t place, uint32_t rows, uint32_t accepted,
-                               bool drafted) {
-  assert(accepted >= 1 && accepted <= rows && place + rows <= places.size());
-  tokens += accepted;
-  double memory = std::pow(tokenMemory, accepted);
+/// Takes \p tokenCount tokens over.
+void BlockChooser::decay(uint32_t tokenCount) {
+  tokens += tokenCount;
+  double memory = std::pow(tokenMemory, tokenCount);
   for (Hits &hits : places) {
     hits.looked *= memory;
     hits.right *= memory;
   }
-  // A step loses nothing to drafts, however long it took.
-  if (rows == 1)
-    return;
-  hasDrafted = true;
+}
+
+void BlockChooser::recordSteps(uint32_t count) {
+  // Steps lose nothing to drafts, however long they took.
+  decay(count);
+  stepsBehind += count;
+  rowsBehind += lastRows + count - 1;
+  lastRows = 1;
+}
+
+void BlockChooser::recordRound(uint32_t place, uint32_t rows, uint32_t accepted,
+                               uint32_t right, bool drafted, double seconds) {
+  assert(rows >= 1 && place + rows <= places.size());
+  assert(accepted >= 1 && accepted <= rows);
+  assert(right + 1 >= accepted && right <= accepted);
+  double expected =
+      rowSeconds(rows) + (drafted ? draftSeconds() + lateSeconds() : 0);
   double step = rowSeconds(1);
+  double counted = std::min(seconds, mostCounted * expected);
   // What was gained long ago is no reason to lose it again.
-  double seconds = rowSeconds(rows) + (drafted ? draftSeconds() : 0);
-  lost = std::max(lost + seconds - accepted * step, -tokensToLose * step);
-  for (uint32_t row = 1; row < rows && row <= accepted; ++row) {
+  lost = std::max(lost + counted - accepted * step, -tokensToLose * step);
+  hasDrafted = true;
+  decay(accepted);
+  for (uint32_t row = 1; row <= accepted && place + row < places.size();
+       ++row) {
     places[place + row].looked += 1;
-    places[place + row].right += row < accepted;
+    places[place + row].right += row <= right;
   }
+  if (drafted)
+    failures = right > 0 ? 0 : failures + 1;
+  stepsBehind = 0;
+  rowsBehind = drafted ? 0 : rowsBehind + lastRows;
+  lastRows = accepted;
 }
 
 double BlockChooser::rightProbability(uint32_t place) const {
@@ -131,14 +184,34 @@ double BlockChooser::rowSeconds(uint32_t rows) const {
   return guess(rows);
 }
 
+double BlockChooser::contextSeconds(uint32_t rows) const {
+  if (rows == 0)
+    return 0;
+  double row =
+      contextRow.count() > 0 ? contextRow.usual() : contextCost * rowSeconds(1);
+  return row * std::max(rows, contextTile);
+}
+
 double BlockChooser::draftSeconds() const {
   return draft.count() > 0 ? draft.usual() : draftCost * rowSeconds(1);
 }
 
+double BlockChooser::lateSeconds() const {
+  double late = double(std::min(stepsBehind, lateSteps)) / lateSteps;
+  // The rows of the last round come with the draft.
+  return draftSeconds() * (lateCost - 1) * late + contextSeconds(rowsBehind);
+}
+
+double BlockChooser::earnedLoss() const {
+  return tokens < tokensInAdvance ? lossAllowed : lossAllowedLater;
+}
+
 double BlockChooser::allowedLoss() const {
   double length = std::min(budget, tokensInAdvance);
-  double earned = hasDrafted ? double(tokens) : length;
-  double allowed = lossInAdvance * length + lossAllowed * earned;
+  double early = hasDrafted ? std::min<double>(double(tokens), length) : length;
+  double later = hasDrafted ? double(tokens) - early : 0;
+  double allowed =
+      lossInAdvance * length + lossAllowed * early + lossAllowedLater * later;
   return allowed * rowSeconds(1) - lost;
 }
 
@@ -164,15 +237,15 @@ BlockChooser::planRows(const Outlook &outlook, double rate, double sunk,
     }
     double seconds = sunk + outlook.seconds[index];
     // Should all drafts be wrong, the round gives one token.
-    bool mayFail = seconds - outlook.step > outlook.allowed;
+    double loss = seconds - outlook.step + (sunk > 0 ? outlook.late : 0);
+    bool mayFail = loss > 0 && loss > outlook.allowed;
+    // A step behind a draft costs as good as what a few rows do.
+    bool says = rows > 1 || sunk == 0;
     double saved = expected * rate - seconds;
     // The token behind the rows has to be the next draft.
     if (place + rows < outlook.end)
       saved += allRight * outlook.right[place + rows] * behind[place + rows];
-    // A single row behind a draft would not be asked what it is worth.
-    bool says = rows > 1 || sunk == 0;
-    if (says && (rows == 1 || !mayFail) &&
-        (best.rows == 0 || saved > best.saved))
+    if (says && !mayFail && (best.rows == 0 || saved > best.saved))
       best = {saved, rows};
     if (sizes[index].rows >= left)
       break;
@@ -196,11 +269,37 @@ BlockChooser::Plan BlockChooser::planDraft(const Outlook &outlook,
   return planRows(outlook, rate, outlook.draft, 0, planBehind(outlook, rate));
 }
 
+BlockChooser::Choice BlockChooser::stepsUntil(double loss) const {
+  // Nothing is earned before the first draft.
+  double earned = hasDrafted ? earnedLoss() * rowSeconds(1) : 0;
+  double missing = loss - allowedLoss();
+  Choice choice{.steps = mostSteps};
+  if (missing < earned * mostSteps)
+    choice.steps = std::max(1u, uint32_t(std::ceil(missing / earned)));
+  return choice;
+}
+
+/// Steps before the next draft when the last \p failures ones were useless: the
+/// text is not likely to be another one at the next token.
+static uint32_t pauseBehind(uint32_t failures) {
+  uint32_t pause = failures > 0 ? firstPause : 0;
+  while (failures-- > 1 && pause < longestPause)
+    pause *= 2;
+  return pause;
+}
+
 BlockChooser::Choice BlockChooser::choose(uint32_t most, uint32_t wanted,
                                           std::optional<uint32_t> place) const {
   // Everything is compared with a step, so that is measured before all others.
   if (most <= 1 || wanted <= 1 || sizes[0].times.count() == 0)
-    return {};
+    return {.steps = firstSteps};
+  uint32_t pause = pauseBehind(failures);
+  if (!place && stepsBehind < pause)
+    return {.steps = pause - stepsBehind};
+  double leastLoss =
+      draftSeconds() + lateSeconds() + rowSeconds(fewRows()) - rowSeconds(1);
+  if (!place && leastLoss > allowedLoss())
+    return stepsUntil(leastLoss);
   Outlook outlook;
   for (const Size &size : sizes)
     outlook.seconds.push_back(rowSeconds(size.rows));
@@ -208,13 +307,10 @@ BlockChooser::Choice BlockChooser::choose(uint32_t most, uint32_t wanted,
   for (uint32_t at = 1; at < places.size(); ++at)
     outlook.right[at] = rightProbability(at);
   outlook.draft = draftSeconds();
+  outlook.late = lateSeconds();
   outlook.step = outlook.seconds[0];
   outlook.allowed = allowedLoss();
   outlook.most = most;
-  // Most rounds of a text that does not pay end here.
-  if (!place &&
-      outlook.draft + outlook.seconds[1] - outlook.step > outlook.allowed)
-    return {};
   auto reach = [&](uint32_t from) {
     return uint32_t(std::min<uint64_t>(places.size(), uint64_t(from) + wanted));
   };
@@ -242,7 +338,7 @@ BlockChooser::Choice BlockChooser::choose(uint32_t most, uint32_t wanted,
   }
   if (fresh.rows > 1 && fresh.saved > 0)
     return {.drafts = true, .rows = fresh.rows};
-  return {};
+  return {.steps = stepsOfDoubt};
 }
 
 } // namespace tandem

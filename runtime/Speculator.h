@@ -184,6 +184,10 @@ private:
     /// Rows of the last block that are known to be right, the last token being
     /// the one behind them; none when the text went another way.
     std::optional<uint32_t> place = std::nullopt;
+    /// Steps that were chosen last, how many of them are still to be taken, and
+    /// when the first began.
+    uint32_t steps = 0, stepsLeft = 0;
+    double stepsBegin = 0;
     bool ended = false;
     TokenSink &sink;
   };
@@ -208,11 +212,15 @@ private:
   /// leaves them in `round`.
   StatusOr<uint32_t> draftRound(uint64_t position, Text &text);
   StatusOr<uint32_t> chosenRound(uint64_t position, Text &text);
+  StatusOr<uint32_t> chosenBlock(uint64_t position, BlockChooser::Choice choice,
+                                 Text &text);
+  StatusOr<uint32_t> chosenStep(uint64_t position, Text &text);
   StatusOr<uint32_t> plainRound(uint64_t position, Text &text);
   StatusOr<uint32_t> deviceRound(uint64_t position, Text &text);
   StatusOr<uint32_t> oneRound(uint64_t position, Text &text);
   Status startRounds(Text &text);
   Status stopRounds(Text &text);
+  Status draftChosen(uint64_t position, Text &text);
   Status draftBlock(uint64_t position, std::span<uint32_t> block, Text &text);
   StatusOr<uint32_t> verifyBlock(uint64_t position,
                                  std::span<const uint32_t> block, Text &text);

@@ -48,9 +48,13 @@ Status Speculator::bringContext() {
   const LoopPorts &ports = driver.ports();
   if (pending == 0 || pendingFeatures != ports.stepFeatures)
     return Status();
-  std::vector<float> row(driver.featureWidth());
-  TANDEM_RETURN_IF_ERROR(driver.readRows(ports.stepFeatures, row));
-  return driver.writeRows(ports.features, row);
+  // There is room: all that was saved has just been given away.
+  laterFeatures.resize(driver.featureWidth());
+  Status moved = driver.readRows(ports.stepFeatures, laterFeatures);
+  if (moved.isOk())
+    moved = driver.writeRows(ports.features, laterFeatures);
+  laterFeatures.clear();
+  return moved;
 }
 
 //===----------------------------------------------------------------------===//
@@ -156,29 +160,34 @@ StatusOr<uint32_t> Speculator::draftRound(uint64_t position, Text &text) {
   return verifyBlock(position, block, text);
 }
 
-/// A round that seems to pay.
-StatusOr<uint32_t> Speculator::chosenRound(uint64_t position, Text &text) {
-  const LoopPorts &ports = driver.ports();
-  uint32_t wanted = text.budget - uint32_t(text.result.ids.size());
-  BlockChooser::Choice choice =
-      chooser.choose(text.blockRows, wanted, text.place);
-  if (choice.drafts) {
-    double begin = seconds();
-    TANDEM_RETURN_IF_ERROR(draftBlock(position, drafted, text));
-    chooser.recordDraft(seconds() - begin);
-    contextRows = cached.size();
-    text.place = 0;
-    ++text.result.drafts;
-  } else {
-    TANDEM_RETURN_IF_ERROR(keepFeatures());
+/// Drafts a block for a round that was chosen.
+Status Speculator::draftChosen(uint64_t position, Text &text) {
+  auto rows = uint32_t(laterFeatures.size() / driver.featureWidth());
+  double begin = seconds();
+  if (rows > 0) {
+    TANDEM_RETURN_IF_ERROR(flushFeatures());
+    double end = seconds();
+    chooser.recordContext(rows, end - begin);
+    begin = end;
   }
+  TANDEM_RETURN_IF_ERROR(draftBlock(position, drafted, text));
+  chooser.recordDraft(seconds() - begin);
+  contextRows = cached.size();
+  text.place = 0;
+  ++text.result.drafts;
+  return Status();
+}
 
-  uint32_t place = text.place.value_or(0), accepted = 1;
-  // The clocks of all threads take longer than a small step may lose.
-  constexpr size_t stepsPerTime = 8;
-  bool isTimed =
-      choice.rows > 1 || text.result.roundRows.size() % stepsPerTime == 0;
-  double begin = isTimed ? seconds() : 0;
+/// A round with a block: one that is drafted now, or what is left of the last.
+StatusOr<uint32_t> Speculator::chosenBlock(uint64_t position,
+                                           BlockChooser::Choice choice,
+                                           Text &text) {
+  const LoopPorts &ports = driver.ports();
+  double begin = seconds();
+  TANDEM_RETURN_IF_ERROR(choice.drafts ? draftChosen(position, text)
+                                       : keepFeatures());
+  uint32_t place = *text.place, accepted = 1;
+  double middle = seconds();
   if (choice.rows == 1) {
     TANDEM_ASSIGN_OR_RETURN(accepted, plainRound(position, text));
   } else {
@@ -190,19 +199,47 @@ StatusOr<uint32_t> Speculator::chosenRound(uint64_t position, Text &text) {
     TANDEM_ASSIGN_OR_RETURN(accepted, verifyBlock(position, block, text));
   }
   // Reading the tokens waited for the programs.
-  if (isTimed)
-    chooser.recordRows(choice.rows, seconds() - begin);
-  chooser.recordRound(place, choice.rows, accepted, choice.drafts);
+  double end = seconds();
   text.result.roundRows.push_back(choice.rows);
 
   // The rest of the block is good for as long as the text follows it.
-  if (text.place) {
-    *text.place += accepted;
-    if (accepted < choice.rows || *text.place >= drafted.size() ||
-        drafted[*text.place] != round[accepted - 1])
-      text.place.reset();
+  *text.place += accepted;
+  bool follows = accepted == choice.rows && *text.place < drafted.size() &&
+                 drafted[*text.place] == round[accepted - 1];
+  if (!follows)
+    text.place.reset();
+  chooser.recordRows(choice.rows, end - middle);
+  chooser.recordRound(place, choice.rows, accepted, accepted - 1 + follows,
+                      choice.drafts, end - begin);
+  return accepted;
+}
+
+/// One of the steps that were chosen. Whatever is done here, every token of a
+/// text that does not pay waits for.
+StatusOr<uint32_t> Speculator::chosenStep(uint64_t position, Text &text) {
+  TANDEM_RETURN_IF_ERROR(keepFeatures());
+  TANDEM_ASSIGN_OR_RETURN(uint32_t accepted, plainRound(position, text));
+  text.result.roundRows.push_back(1);
+  if (--text.stepsLeft == 0) {
+    chooser.recordRows(1, (seconds() - text.stepsBegin) / text.steps);
+    chooser.recordSteps(text.steps);
   }
   return accepted;
+}
+
+/// A round that seems to pay.
+StatusOr<uint32_t> Speculator::chosenRound(uint64_t position, Text &text) {
+  if (text.stepsLeft > 0)
+    return chosenStep(position, text);
+  uint32_t wanted = text.budget - uint32_t(text.result.ids.size());
+  BlockChooser::Choice choice =
+      chooser.choose(text.blockRows, wanted, text.place);
+  if (choice.drafts || (text.place && choice.steps == 1))
+    return chosenBlock(position, choice, text);
+  text.place.reset();
+  text.steps = text.stepsLeft = choice.steps;
+  text.stepsBegin = seconds();
+  return chosenStep(position, text);
 }
 
 StatusOr<uint32_t> Speculator::plainRound(uint64_t position, Text &text) {
@@ -270,7 +307,7 @@ Status Speculator::measureRounds() {
   // measured well enough by the rounds of a text.
   constexpr double enough = 0.009;
   constexpr uint64_t mostBytes = uint64_t(128) << 20;
-  constexpr int turns = 3;
+  constexpr int turns = 2;
   assert(cached.empty() && "would overwrite a text");
   // Where the device runs rounds by itself, nothing is chosen.
   if (!hasDrafter() || driver.roundLoop() || stepBytes > mostBytes)
@@ -279,12 +316,12 @@ Status Speculator::measureRounds() {
   const LoopPorts &ports = driver.ports();
   uint32_t block = loop.block();
   std::vector<uint32_t> tokens(block);
-  double begin = seconds();
   auto measure = [&](int32_t program, uint32_t rows) -> StatusOr<double> {
     // Each stands at the start of an empty text.
     for (uint32_t port : {ports.start, ports.contextStart, ports.accepted})
       TANDEM_RETURN_IF_ERROR(driver.writeCount(port, 0));
-    TANDEM_RETURN_IF_ERROR(driver.writeCount(ports.blockCount, rows));
+    for (uint32_t port : {ports.blockCount, ports.chunkCount})
+      TANDEM_RETURN_IF_ERROR(driver.writeCount(port, rows));
     TANDEM_RETURN_IF_ERROR(
         driver.writeTokens(ports.anchor, std::span(tokens).first(1)));
     TANDEM_RETURN_IF_ERROR(driver.writeTokens(ports.block, tokens));
@@ -296,21 +333,39 @@ Status Speculator::measureRounds() {
         driver.readRawTokens(ports.accepted, std::span(&count, 1)));
     return seconds() - first;
   };
-  auto ends = [&] { return seconds() - begin > enough; };
-  // The first time brings code and weights into the caches; what counts is the
-  // best of few.
-  for (int turn = 0; turn < turns && !ends(); ++turn) {
-    TANDEM_ASSIGN_OR_RETURN(double step, measure(loop.step(), 1));
-    chooser.recordRows(1, step);
-    if (ends())
-      break;
-    TANDEM_ASSIGN_OR_RETURN(double draft, measure(loop.draft(), block));
-    chooser.recordDraft(draft);
-    for (uint32_t rows : {block / 4, block}) {
-      if (rows < 2 || ends())
-        continue;
-      TANDEM_ASSIGN_OR_RETURN(double taken, measure(loop.verify(), rows));
-      chooser.recordRows(rows, taken);
+  struct Measured {
+    int32_t program;
+    uint32_t rows;
+    std::function<void(double)> record;
+  };
+  uint32_t chunk = loop.chunk();
+  std::vector<Measured> all = {
+      {loop.step(), 1, [&](double time) { chooser.recordRows(1, time); }},
+      {loop.draft(), block, [&](double time) { chooser.recordDraft(time); }}};
+  for (uint32_t rows : {block, block / 2, block / 4, block / 8})
+    if (rows >= 2)
+      all.push_back({loop.verify(), rows, [&, rows](double time) {
+                       chooser.recordRows(rows, time);
+                     }});
+  all.push_back({loop.context(), chunk,
+                 [&](double time) { chooser.recordContext(chunk, time); }});
+  // In turns, as they are run: what one program reads is not in the caches for
+  // the next. The first turn brings code and weights into memory and counts
+  // nowhere.
+  double begin = 0;
+  for (int turn = 0; turn <= turns; ++turn) {
+    TANDEM_RETURN_IF_ERROR(driver.reset());
+    if (turn == 1)
+      begin = seconds();
+    for (const Measured &measured : all) {
+      if (turn > 0 && seconds() - begin > enough)
+        return Status();
+      TANDEM_ASSIGN_OR_RETURN(double taken,
+                              measure(measured.program, measured.rows));
+      if (turn > 0)
+        measured.record(taken);
+      else if (taken > enough)
+        return Status();
     }
   }
   return Status();
