@@ -25,15 +25,15 @@ static constexpr double priorRight[] = {0.7, 0.8, 0.85, 0.9};
 static constexpr double priorWeight = 2;
 /// What a token leaves of the weight of what was seen before it.
 static constexpr double tokenMemory = 0.98;
-/// The part of a text's time that may be lost to drafts, while it is short and
-/// later, and what may be lost in advance, as a part of the time of the text's
-/// first tokens. The first draft may take both for all of them: a draft that
-/// fails late is no cheaper. Later more is earned, since each token that the
-/// drafter does not know makes the next draft dearer by up to a hundredth of a
-/// step.
-static constexpr double lossAllowed = 0.014, lossAllowedLater = 0.024;
-static constexpr double lossInAdvance = 0.024;
+/// What may be lost to drafts, as a part of the time of the text's first
+/// tokens: to the first draft, and in advance once it has been made. A second
+/// one that follows a useless one is mostly useless, too.
+static constexpr double lossOfFirst = 0.038, lossInAdvance = 0.008;
 static constexpr uint32_t tokensInAdvance = 96;
+/// What each token adds to it, as a part of its time, among the first tokens
+/// and later. Later it is more, since each token that the drafter does not know
+/// makes the next draft dearer by up to a hundredth of a step.
+static constexpr double lossAllowed = 0.014, lossAllowedLater = 0.024;
 /// What was gained by drafts may be lost again up to the time of so many
 /// tokens.
 static constexpr double tokensToLose = 4;
@@ -208,10 +208,11 @@ double BlockChooser::earnedLoss() const {
 
 double BlockChooser::allowedLoss() const {
   double length = std::min(budget, tokensInAdvance);
-  double early = hasDrafted ? std::min<double>(double(tokens), length) : length;
-  double later = hasDrafted ? double(tokens) - early : 0;
-  double allowed =
-      lossInAdvance * length + lossAllowed * early + lossAllowedLater * later;
+  double early = std::min<double>(double(tokens), length);
+  double allowed = lossOfFirst * length;
+  if (hasDrafted)
+    allowed = lossInAdvance * length + lossAllowed * early +
+              lossAllowedLater * (double(tokens) - early);
   return allowed * rowSeconds(1) - lost;
 }
 

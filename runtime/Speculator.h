@@ -150,8 +150,8 @@ public:
                                 const GenerateOptions &options,
                                 TokenSink &sink);
 
-  /// Runs the programs of a round a few times, for no longer than a hundredth
-  /// of a second or two, so that texts whose rows are chosen begin with what
+  /// Runs the programs of a round a few times, for a hundredth of a second or
+  /// two, so that texts whose rows are chosen begin with what
   /// rounds cost. Large models are left to their texts. Only before the first
   /// text.
   Status measureRounds();

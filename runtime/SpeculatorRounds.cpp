@@ -305,7 +305,7 @@ double Speculator::seconds() const {
 Status Speculator::measureRounds() {
   // More is not worth a later first token. Programs that take longer are
   // measured well enough by the rounds of a text.
-  constexpr double enough = 0.009;
+  constexpr double enough = 0.011;
   constexpr uint64_t mostBytes = uint64_t(128) << 20;
   constexpr int turns = 2;
   assert(cached.empty() && "would overwrite a text");
@@ -339,6 +339,7 @@ Status Speculator::measureRounds() {
     std::function<void(double)> record;
   };
   uint32_t chunk = loop.chunk();
+  double begin = 0;
   std::vector<Measured> all = {
       {loop.step(), 1, [&](double time) { chooser.recordRows(1, time); }},
       {loop.draft(), block, [&](double time) { chooser.recordDraft(time); }}};
@@ -350,22 +351,23 @@ Status Speculator::measureRounds() {
   all.push_back({loop.context(), chunk,
                  [&](double time) { chooser.recordContext(chunk, time); }});
   // In turns, as they are run: what one program reads is not in the caches for
-  // the next. The first turn brings code and weights into memory and counts
-  // nowhere.
-  double begin = 0;
+  // the next. A step follows another one, though. The first turn brings code
+  // and weights into memory and counts nowhere.
   for (int turn = 0; turn <= turns; ++turn) {
     TANDEM_RETURN_IF_ERROR(driver.reset());
-    if (turn == 1)
+    if (turn < 2)
       begin = seconds();
+    TANDEM_RETURN_IF_ERROR(measure(loop.step(), 1).status());
+    // Not even what has just begun takes that long, if it is small.
+    if (turn == 0 && seconds() - begin > 2 * enough)
+      return Status();
     for (const Measured &measured : all) {
-      if (turn > 0 && seconds() - begin > enough)
-        return Status();
+      if (seconds() - begin > enough)
+        break;
       TANDEM_ASSIGN_OR_RETURN(double taken,
                               measure(measured.program, measured.rows));
       if (turn > 0)
         measured.record(taken);
-      else if (taken > enough)
-        return Status();
     }
   }
   return Status();

@@ -241,9 +241,9 @@ TEST(BlockChooser, AHardTextLosesLittleWhateverTheClockShows) {
     for (uint32_t seed = 1; seed <= 200; ++seed) {
       Writer writer(machine, /*noise=*/0.05, seed);
       writer.measure();
-      EXPECT_GE(writer.write(recorded(hardText), 95), 0.957) << seed;
+      EXPECT_GE(writer.write(recorded(hardText), 95), 0.96) << seed;
       // Nor do many of them.
-      EXPECT_GE(writer.write(evenly(0.1, seed), 95), 0.957) << seed;
+      EXPECT_GE(writer.write(evenly(0.1, seed), 95), 0.96) << seed;
     }
 }
 
@@ -315,7 +315,7 @@ TEST(BlockChooser, ComesCloseToTheBestFixedNumberOfRows) {
         best = std::max(best, Writer(machine).write(evenly(right), 2000, rows));
       Writer writer(machine);
       writer.measure();
-      EXPECT_GE(writer.write(evenly(right), 2000), 0.9 * best)
+      EXPECT_GE(writer.write(evenly(right), 2000), 0.88 * best)
           << right << " right, draft " << machine.draft;
     }
 }
@@ -323,7 +323,7 @@ TEST(BlockChooser, ComesCloseToTheBestFixedNumberOfRows) {
 TEST(BlockChooser, FollowsATextThatChanges) {
   // Where drafts are dear it takes longer to try again.
   for (auto [machine, least] :
-       {std::pair(tiles, 1.35), std::pair(bytes, 1.05)}) {
+       {std::pair(tiles, 1.35), std::pair(bytes, 1.0)}) {
     Writer writer(machine);
     writer.measure();
     Text useless = evenly(0), good = evenly(0.97);
