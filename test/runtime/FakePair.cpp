@@ -223,7 +223,9 @@ void FakePair::context() {
 }
 
 void FakePair::addContext(float feature) {
-  contextTokens.push_back(uint32_t(feature));
+  // What is measured before the first text has features of nothing.
+  bool isToken = feature >= 0 && feature < 16777216;
+  contextTokens.push_back(isToken ? uint32_t(feature) : 0);
   writeRow(contextRows, contextTokens.size() - 1, contextTokens.back());
 }
 
