@@ -130,13 +130,11 @@ LaunchOrder::LaunchOrder(mlir::ModuleOp planModule) {
       before = launch;
     }
   }
-  chooseHalves(planModule);
+  chooseHalves(planModule, kernels);
 }
 
-void LaunchOrder::chooseHalves(mlir::ModuleOp planModule) {
-  StringMap<plan::KernelOp> kernels;
-  for (auto kernel : planModule.getOps<plan::KernelOp>())
-    kernels[kernel.getSymName()] = kernel;
+void LaunchOrder::chooseHalves(mlir::ModuleOp planModule,
+                               const StringMap<plan::KernelOp> &kernels) {
   MapVector<StringRef, SetVector<StringRef>> neighbours;
   for (auto program : planModule.getOps<plan::ProgramOp>()) {
     StringRef before;

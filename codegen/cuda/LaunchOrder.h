@@ -13,6 +13,7 @@
 
 #include "dialects/plan/PlanOps.h"
 
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
 namespace tandem::codegen {
@@ -44,7 +45,8 @@ public:
   }
 
 private:
-  void chooseHalves(mlir::ModuleOp planModule);
+  void chooseHalves(mlir::ModuleOp planModule,
+                    const llvm::StringMap<plan::KernelOp> &kernels);
 
   llvm::StringSet<> besides, partners, changing, secondHalves;
 };

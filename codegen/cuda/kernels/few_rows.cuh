@@ -36,8 +36,8 @@
 // In the place of its sums a warp has what it turns tokens and normalizes with,
 // before there are any.
 //
-// A sink takes two, four or eight sums of every tile in each thread of the warps
-// that finish tiles: those of SumPlace.
+// A sink takes two, four or eight sums of every tile in each thread of the
+// warps that finish tiles: those of SumPlace.
 //
 // Weights are asked for before the kernels in front have ended, where a launch
 // allows that (common.cuh): as many stages as the ring has. On sm_90 two blocks
@@ -45,10 +45,10 @@
 // one multiplies; it may begin when this one has its tokens, which would stand
 // in one queue with its weights. A multiprocessor must not take two blocks of
 // one launch: the first to be free would, and others would get none. So layers
-// that follow each other take different halves, one more than half of the shared
-// memory and the other more than half of the registers. Registers belong to four
-// parts of a multiprocessor, 16384 to each: three warps of a block in each part,
-// of 80 registers a thread or of 88.
+// that follow each other take different halves, one more than half of the
+// shared memory and the other more than half of the registers. Registers belong
+// to four parts of a multiprocessor, 16384 to each: three warps of a block in
+// each part, of 80 registers a thread or of 88.
 //
 // Floor: the weights once for all tokens of a block, 8 or 16.
 //
@@ -70,7 +70,7 @@ template <typename C, typename Units> struct FewRows : FewTokens<C, Units> {
   using Base::end;
   using Base::extra;
   using Base::firstUnit;
-  using Base::halves;
+  using Base::octets;
   using Base::hasUnit;
   using Base::isCopier;
   using Base::isEven;
@@ -220,7 +220,7 @@ template <typename C, typename Units> struct FewRows : FewTokens<C, Units> {
   /// Adds unit \p unit of this warp, which is held, and calls \p during() and
   /// \p behind() as addHeld() does.
   template <typename During, typename Behind>
-  __device__ void addUnit(f32 (&mine)[halves][4], Held &held, i32 unit,
+  __device__ void addUnit(f32 (&mine)[octets][4], Held &held, i32 unit,
                           const Worker &worker, During during,
                           Behind behind) const {
     Units::addHeld(
@@ -229,7 +229,7 @@ template <typename C, typename Units> struct FewRows : FewTokens<C, Units> {
   }
 
   /// What this warp has of tile \p tile, by copies of its own.
-  __device__ void addCopied(f32 (&mine)[halves][4], i32 tile, Worker &worker,
+  __device__ void addCopied(f32 (&mine)[octets][4], i32 tile, Worker &worker,
                             Ahead &ahead) const {
 #pragma unroll
     for (i32 unit = 0; unit < C::unitsPerWarp; ++unit)
@@ -280,7 +280,7 @@ template <typename C, typename Units> struct FewRows : FewTokens<C, Units> {
     }
 #pragma unroll 1
     for (i32 number = 0; number < end - begin; ++number) {
-      f32 mine[halves][4] = {};
+      f32 mine[octets][4] = {};
       u32 which = u32(number) % 2;
       // The first time there has been nothing to read.
       u32 place = worker.barrier(kReadBarrier + which),
@@ -318,7 +318,7 @@ template <typename C, typename Units> struct FewRows : FewTokens<C, Units> {
       if (!hasPlace)
         waitForBarrier(place, placePhase);
 #pragma unroll
-      for (i32 j = 0; j < halves; ++j)
+      for (i32 j = 0; j < octets; ++j)
         storeAt(worker.mine + which * 1024 + j * 512 + worker.lane * 16,
                 mine[j]);
       __syncwarp();
@@ -390,8 +390,8 @@ __device__ void fewRows(Layer<C> layer, const i32 *live, i32 rows, u8 *scratch,
   i32 units = max(min(Units::units - firstUnit, C::unitsPerWarp), 0);
   i32 begin = i32(blockIdx.x) * items / i32(gridDim.x) * Sink::tiles;
   i32 end = (i32(blockIdx.x) + 1) * items / i32(gridDim.x) * Sink::tiles;
-  Block block = {{layer, shared, rows, i32(blockIdx.z) * C::tokens, firstUnit, units,
-                  begin, min(end, tiles)}};
+  Block block = {{layer, shared, rows, i32(blockIdx.z) * C::tokens, firstUnit,
+                  units, begin, min(end, tiles)}};
   typename Block::Ahead ahead = block.start();
   layer.live = rows;
   if (threadIdx.x == (C::copiesTiles ? Block::copier : 0)) {

@@ -81,8 +81,8 @@ template <typename C, typename Units> struct FewTokens {
   /// Two steps are a block of 32 columns.
   static constexpr i32 blocks = ceilDiv(shareSteps, 2);
   /// Tokens come eight by eight.
-  static constexpr i32 halves = C::tokens / 8;
-  static_assert(halves == 1 || halves == 2);
+  static constexpr i32 octets = C::tokens / 8;
+  static_assert(octets == 1 || octets == 2);
   static constexpr i32 barrierBytes = 256;
   /// Of a warp: its sums of two tiles, before that its place for tokens.
   static constexpr i32 warpBytes = 2 * 256 * i32(sizeof(f32));
@@ -135,7 +135,7 @@ template <typename C, typename Units> struct FewTokens {
   i32 begin, end;
   /// B of step s for tokens 8 h .. 8 h + 7: words s % 2 * 2 and the next of
   /// tokens[s / 2][h].
-  u32 tokens[blocks][halves][4];
+  u32 tokens[blocks][octets][4];
   typename Units::Extra extra[C::unitsPerWarp];
 
   __device__ static bool isProductWarp() {
@@ -233,7 +233,7 @@ template <typename C, typename Units> struct FewTokens {
 #pragma unroll
       for (i32 block = 0; block < blocks; ++block)
 #pragma unroll
-        for (i32 half = 0; half < halves; ++half) {
+        for (i32 half = 0; half < octets; ++half) {
           Pack<u32, 4> words = {};
           if (token(half) < rows && column(block) < C::columns &&
               hasUnit(block * 2 / Units::steps))
@@ -264,8 +264,8 @@ template <typename C, typename Units> struct FewTokens {
     i32 step = unit * Units::steps + inUnit;
 #pragma unroll
     for (i32 i = 0; i < 4; ++i)
-      b[i] = i < 2 * halves
-                 ? tokens[step / 2][i / 2 % halves][step % 2 * 2 + i % 2]
+      b[i] = i < 2 * octets
+                 ? tokens[step / 2][i / 2 % octets][step % 2 * 2 + i % 2]
                  : 0;
   }
 
@@ -290,7 +290,7 @@ template <typename C, typename Units> struct FewTokens {
 #pragma unroll
       for (i32 block = 0; block < blocks; ++block)
 #pragma unroll
-        for (i32 i = 0; i < 4 * halves; ++i)
+        for (i32 i = 0; i < 4 * octets; ++i)
           asm volatile("" : "+r"(tokens[block][i / 4][i % 4]));
     }
     u8 *place = ownPlace() + normWeightBytes;
@@ -308,7 +308,7 @@ template <typename C, typename Units> struct FewTokens {
           if (block < blocks)
             normalize(block < blocks ? block : 0, factor);
 #pragma unroll
-        for (i32 half = 0; half < halves; ++half)
+        for (i32 half = 0; half < octets; ++half)
           if (block < blocks) {
             u32(&from)[4] = tokens[block < blocks ? block : 0][half];
 #pragma unroll
@@ -330,7 +330,7 @@ template <typename C, typename Units> struct FewTokens {
             loadMatrices(b, at(block, lane % 8 + lane / 16 * 8,
                                step * 2 + lane / 8 % 2));
 #pragma unroll
-            for (i32 i = 0; i < 2 * halves; ++i)
+            for (i32 i = 0; i < 2 * octets; ++i)
               tokens[block < blocks ? block : 0][i / 2][step * 2 + i % 2] =
                   b[i];
           }
@@ -365,7 +365,7 @@ template <typename C, typename Units> struct FewTokens {
     for (i32 i = 0; i < 4; i += 2) {
       auto four = loadPack<4>(from + i * 2);
 #pragma unroll
-      for (i32 half = 0; half < halves; ++half)
+      for (i32 half = 0; half < octets; ++half)
 #pragma unroll
         for (i32 k = 0; k < 2; ++k)
           tokens[block][half][i + k] =
@@ -383,7 +383,7 @@ template <typename C, typename Units> struct FewTokens {
 #pragma unroll
     for (i32 first = 0; first < blocks; first += spanBlocks)
 #pragma unroll
-      for (i32 half = 0; half < halves; ++half) {
+      for (i32 half = 0; half < octets; ++half) {
         f32 sum = 0;
 #pragma unroll
         for (i32 block = first; block < first + spanBlocks; ++block)
@@ -420,7 +420,7 @@ template <typename C, typename Units> struct FewTokens {
 #pragma unroll
     for (i32 step = 0; step < blocks * 2; ++step)
 #pragma unroll
-      for (i32 half = 0; half < halves; ++half)
+      for (i32 half = 0; half < octets; ++half)
 #pragma unroll
         for (i32 i = 0; i < 2; ++i) {
           f32 pair[2];

@@ -120,8 +120,8 @@ template <typename C> struct DenseUnits {
   __device__ static void holdCodes(Held &, u32, i32) {}
   __device__ static void holdScales(Held &held, u32 at, i32) { held.at = at; }
   /// As that of quant_linear.cuh.
-  template <i32 Halves, typename Load, typename During, typename Behind>
-  __device__ static void addHeld(f32 (&sums)[Halves][4], const Held &held, i32,
+  template <i32 Octets, typename Load, typename During, typename Behind>
+  __device__ static void addHeld(f32 (&sums)[Octets][4], const Held &held, i32,
                                  const Extra &, Load load, During during,
                                  Behind behind) {
     add(sums, static_cast<const u8 *>(__cvta_shared_to_generic(held.at)),

@@ -359,7 +359,7 @@ template <typename C> struct FewQuantUnits : QuantUnits<C> {
   using Base = QuantUnits<C>;
   using Layout = UnitLayout<C>;
   /// Tokens come eight by eight.
-  static constexpr i32 halves = C::tokens / 8;
+  static constexpr i32 octets = C::tokens / 8;
 
   /// Whether codes are multiplied where they lie in their words.
   static constexpr bool isRaw =
@@ -446,17 +446,17 @@ template <typename C> struct FewQuantUnits : QuantUnits<C> {
       held.at = at;
   }
 
-  /// Adds what is held of a unit to the sums of the tokens. Calls \p during() while products are on their
-  /// way, and \p behind() while the last of them are, when the codes are not
-  /// needed any more.
+  /// Adds what is held of a unit to the sums of the tokens. Calls \p during()
+  /// while products are on their way, and \p behind() while the last of them
+  /// are, when the codes are not needed any more.
   template <typename Load, typename During, typename Behind>
-  __device__ static void addHeld(f32 (&sums)[halves][4], Held &held, i32 lane,
+  __device__ static void addHeld(f32 (&sums)[octets][4], Held &held, i32 lane,
                                  const Extra &extra, Load load, During during,
                                  Behind behind) {
     if constexpr (isRaw) {
       addRaw(sums, held, lane, extra, load, during, behind);
     } else {
-      Base::template add<halves>(
+      Base::template add<octets>(
           sums, static_cast<const u8 *>(__cvta_shared_to_generic(held.at)),
           [&](u32(&b)[4], i32 step, i32) { load(b, step); });
       during();
@@ -472,8 +472,8 @@ template <typename C> struct FewQuantUnits : QuantUnits<C> {
   }
 
   /// What codes have too much, of all groups.
-  __device__ static void addExtra(f32 (&sums)[halves][4], const Raw &held, i32 lane,
-                                  const Extra &extra) {
+  __device__ static void addExtra(f32 (&sums)[octets][4], const Raw &held,
+                                  i32 lane, const Extra &extra) {
     constexpr i32 groups = Layout::groups;
     u32 pairs[2];
 #pragma unroll
@@ -490,12 +490,12 @@ template <typename C> struct FewQuantUnits : QuantUnits<C> {
 #pragma unroll
     for (i32 k = 0; k < 2; ++k)
 #pragma unroll
-      for (i32 j = 0; j < halves; ++j)
+      for (i32 j = 0; j < octets; ++j)
         multiplyHalf(sums[j], pairs[0], pairs[1], extra.b[j][k]);
   }
 
   template <typename Load, typename During, typename Behind>
-  __device__ static void addRaw(f32 (&sums)[halves][4], Raw &held, i32 lane,
+  __device__ static void addRaw(f32 (&sums)[octets][4], Raw &held, i32 lane,
                                 const Extra &extra, Load load, During during,
                                 Behind behind) {
     constexpr i32 groups = Layout::groups;
@@ -504,7 +504,7 @@ template <typename C> struct FewQuantUnits : QuantUnits<C> {
     constexpr i32 runs = groups < 2 ? 2 : groups, ofRun = Layout::steps / runs;
 #pragma unroll
     for (i32 first = 0; first < runs; first += 2) {
-      f32 parts[2][halves][4];
+      f32 parts[2][octets][4];
 #pragma unroll
       for (i32 i = 0; i < ofRun; ++i)
 #pragma unroll
@@ -516,7 +516,7 @@ template <typename C> struct FewQuantUnits : QuantUnits<C> {
           u32 b[4];
           load(b, step);
 #pragma unroll
-          for (i32 j = 0; j < halves; ++j)
+          for (i32 j = 0; j < octets; ++j)
             if (i == 0)
               multiplyFirst(parts[run][j], codes, b[2 * j], b[2 * j + 1]);
             else
@@ -532,7 +532,7 @@ template <typename C> struct FewQuantUnits : QuantUnits<C> {
         for (i32 half = 0; half < 2; ++half) {
           f32 scale = scaleOf(held, (first + run) * groups / runs, half);
 #pragma unroll
-          for (i32 j = 0; j < halves; ++j)
+          for (i32 j = 0; j < octets; ++j)
 #pragma unroll
             for (i32 i = 2 * half; i < 2 * half + 2; ++i)
               sums[j][i] = fma(scale, parts[run][j][i], sums[j][i]);
