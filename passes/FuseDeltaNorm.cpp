@@ -25,8 +25,7 @@ struct FuseDeltaNorm : OpRewritePattern<lm::GatedRmsNormOp> {
                                 PatternRewriter &rewriter) const override {
     auto delta = op.getInput().getDefiningOp<lm::GatedDeltaOp>();
     if (!delta || op.getInput() != delta.getOutput() || delta.getGate() ||
-        delta.getCommit() || !delta.getOutput().hasOneUse() ||
-        !canSave(delta.getCache().getType()))
+        delta.getCommit() || !delta.getOutput().hasOneUse() || !canNorm(delta))
       return rewriter.notifyMatchFailure(op, "norms no delta rule of its own");
     auto weight = cast<RankedTensorType>(op.getWeight().getType());
     if (weight.getDimSize(0) != delta.getCache().getType().getValueDim())
@@ -51,8 +50,12 @@ struct FuseDeltaNorm : OpRewritePattern<lm::GatedRmsNormOp> {
   }
 
 private:
-  static bool canSave(lm::DeltaCacheType type) {
-    return plan::canSaveRows(type.getPending(), type.getKeyDim());
+  static bool canNorm(lm::GatedDeltaOp delta) {
+    lm::DeltaCacheType cache = delta.getCache().getType();
+    int64_t bits = cast<RankedTensorType>(delta.getOutput().getType())
+                       .getElementTypeBitWidth();
+    return plan::canSaveRows(cache.getPending(), cache.getKeyDim()) &&
+           plan::canNormRows(cache.getValueDim(), bits / 8);
   }
 
   int64_t &numFused;

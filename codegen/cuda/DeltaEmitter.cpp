@@ -82,13 +82,12 @@ void KernelEmitter::emitDelta() {
 }
 
 void KernelEmitter::emitDeltaVerify(bool isNormed) {
-  // Norms of longer runs take a block.
-  constexpr int64_t mostDim = 1024;
   if (!plan::canSaveRows(get("pending"), get("key_dim")) || get("commit"))
     refuse("expects few pending rows of short keys, not committed, but got " +
            Twine(get("pending")) + " of " + Twine(get("key_dim")));
-  if (isNormed && get("value_dim") > mostDim)
-    refuse("expects a value_dim up to 1024, but got " +
+  if (isNormed &&
+      !plan::canNormRows(get("value_dim"), getByteWidth(activations())))
+    refuse("expects a value_dim that a warp reads at once, but got " +
            Twine(get("value_dim")));
   emitVerifyScratch(isNormed);
   call("deltaVerify",
@@ -112,6 +111,8 @@ void KernelEmitter::emitDeltaLayer() {
             "const i32 *accepted", "const bf16 *gate", "const f32 *weight",
             "bf16 *output", "bf16 *convCache", "u8 *cache"});
   emitVerifyScratch(/*isNormed=*/true);
+  // Few registers, so that a block has room beside one of a layer of codes.
+  residentBlocks = 2;
   call("deltaLayer",
        "{x, decayInput, betaInput, taps, logRate, bias, convCache}, accepted, "
        "gate, weight, output, cache, live, rows, scratch",
@@ -120,15 +121,20 @@ void KernelEmitter::emitDeltaLayer() {
 
 /// What kernels of delta_verify.cuh have in common.
 void KernelEmitter::emitVerifyScratch(bool isNormed) {
-  constexpr int64_t mostRows = 16;
-  int64_t ticketBytes = getTicketBytes(get("key_heads") + get("heads"));
+  constexpr int64_t mostRows = 16, values = 32;
+  int64_t ticketBytes = getTicketBytes(get("key_heads"));
   numbers({{"ticketBytes", ticketBytes}});
   flag("normed", isNormed);
   real("eps", isNormed ? spec.getFloat("norm_eps") : 0.0f);
   kernel.scratch = ticketBytes;
-  if (isNormed)
-    kernel.scratch += mostRows * get("heads") * get("value_dim") *
-                      getByteWidth(activations());
+  auto blocks = static_cast<int64_t>(divideCeil(get("value_dim"), values));
+  // Each block leaves something for each.
+  if (isNormed && blocks > 1)
+    kernel.scratch += get("heads") * blocks * blocks * mostRows *
+                      (values / getPack(get("value_dim"))) * 4;
+  // Blocks of a head wait for each other: their numbers are consecutive.
+  kernel.grid.x = {blocks};
+  kernel.grid.y = {get("heads")};
   waitsItself = true;
 }
 

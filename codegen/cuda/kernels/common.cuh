@@ -257,6 +257,20 @@ __device__ inline u32 loadTicket(const u32 *ticket) {
   return result;
 }
 
+/// A number that another block may read or write at the same time.
+__device__ inline f32 loadRelaxed(const f32 *from) {
+  f32 result;
+  asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];"
+               : "=f"(result)
+               : "l"(from)
+               : "memory");
+  return result;
+}
+__device__ inline void storeRelaxed(f32 *to, f32 number) {
+  asm volatile("st.relaxed.gpu.global.f32 [%0], %1;" ::"l"(to), "f"(number)
+               : "memory");
+}
+
 /// Says in the last of \p blocks blocks to come here, and only there, that it
 /// is the last; it then sees what all of them have written. \p ticket counts
 /// them, is zero before, and zero again afterwards.

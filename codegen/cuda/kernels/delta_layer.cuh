@@ -15,9 +15,14 @@
 //   lanes     0 .. 15: 8 numbers of the query, 16 .. 31: of the key
 //   values    two of a row in each thread
 //
-// What is read of the convolution's cache stays in registers: channels of
-// values are this block's own, those of queries and keys are written by the
-// block that is last to have read them, with the pending keys.
+// What is read of the convolution's cache stays in this block until it is
+// written back: channels of values are the block's own, those of queries and
+// keys are written by the block that is last to have read them, with the
+// pending keys.
+//
+// On sm_90 a block lies beside one of the layer in front, and of that behind it
+// (few_rows.cuh), which leaves 120 registers a thread. So weights and what will
+// be written much later are in shared memory.
 //
 // Floor: that of delta_verify.cuh, x and the cache of the convolution.
 //
@@ -28,6 +33,7 @@
 #pragma once
 
 #include "delta_verify.cuh"
+#include "mma.cuh"
 
 namespace tandem {
 
@@ -54,16 +60,45 @@ template <typename C, typename T> struct ConvolvedRows {
   static_assert(kDeltaThreads / kDeltaRows * pair == kDeltaValues);
   static_assert(group * kDeltaRows <= kDeltaThreads);
 
+  /// What would take registers for too long.
+  struct alignas(16) Shared {
+    /// Weights of the convolution, oldest first, of the query, of the key and
+    /// of values.
+    f32 headWeights[C::taps][2][lanes * pack];
+    f32 valueWeights[C::taps][kDeltaValues];
+    /// What the cache has of queries and keys in front of the rows of this
+    /// call.
+    Pack<u32, pack / 2> kept[before > 0 ? before : 1][kWarp];
+    /// What the cache will have: the inputs of every thread's own rows.
+    Pack<u32, pack / 2> inputs[rowsOfWarp][kDeltaThreads];
+  };
+
+  /// Numbers side by side, in as few registers as hold them: the compiler
+  /// gives every number of a Pack<T> a register of its own.
+  template <i32 Count> using Words = Pack<u32, Count / 2>;
+  template <i32 Count, typename From>
+  __device__ static Words<Count> loadWords(const From *from) {
+    return *reinterpret_cast<const Words<Count> *>(from);
+  }
+  template <i32 Count>
+  __device__ static void storeWords(T *to, const Pack<u32, Count> &words) {
+    *reinterpret_cast<Pack<u32, Count> *>(to) = words;
+  }
+  template <i32 Count>
+  __device__ static f32 numberOf(const Words<Count> &words, i32 i) {
+    u32 word = words.at[i / 2];
+    return __uint_as_float(i % 2 ? word & 0xffff0000u : word << 16);
+  }
+
   DeltaLayerInputs<T> from;
+  Shared &shared;
 
   /// Weights and numbers of the convolution for a head and for values, oldest
   /// first; those of the cache that come in front of the rows of this call.
-  f32 headWeights[C::taps][pack], valueWeights[C::taps][pair];
-  Pack<T, pack> headNumbers[before + rowsOfWarp], headKept;
-  Pack<T, pair> valueNumbers[before + 1], valueKept;
+  Words<pack> headNumbers[before + rowsOfWarp];
+  Words<pair> valueNumbers[before + 1], valueKept;
   f32 decay, beta, logRate, bias;
   /// What becomes pending.
-  Pack<T, pack> keys[rowsOfWarp];
   Pack<T, pair> values;
 
   __device__ static i32 firstRow() { return threadIdx.x / kWarp * rowsOfWarp; }
@@ -94,36 +129,44 @@ template <typename C, typename T> struct ConvolvedRows {
     return rule.keyHead * group + threadIdx.x % group;
   }
 
-  /// Reads weights and what the cache has in front of the rows of this call.
+  /// Asks for weights and for what the cache has in front of the rows of this
+  /// call.
   __device__ void prepare(const Rule &rule, i32 kept) {
     const T *cache = from.cache + u64(kept) * channels;
-    if (hasHead()) {
-      i32 channel = headChannel(rule);
-#pragma unroll
-      for (i32 tap = 0; tap < C::taps; ++tap)
-        loadWeights(headWeights[tap], tap * channels + channel);
-#pragma unroll
-      for (i32 i = 0; i < before; ++i)
-        if (firstRow() + i < before)
-          headNumbers[i] =
-              loadPack<pack>(cache + u64(firstRow() + i) * channels + channel);
-      if (threadIdx.x / kWarp < before)
-        headKept = loadPack<pack>(cache + u64(threadIdx.x / kWarp) * channels +
-                                  channel);
+    constexpr i32 four = 4, ofHead = lanes * pack, ofTap = 2 * ofHead / four;
+    for (i32 piece = threadIdx.x; piece < C::taps * ofTap;
+         piece += kDeltaThreads) {
+      i32 tap = piece / ofTap, which = piece % ofTap * four / ofHead;
+      i32 key = piece * four % ofHead;
+      copyAsync(&shared.headWeights[tap][which][key],
+                from.weight + tap * channels + which * keyColumns +
+                    rule.keyHead * C::keyDim + key,
+                key < C::keyDim);
     }
+    constexpr i32 ofValues = kDeltaValues / four;
+    for (i32 piece = threadIdx.x; piece < C::taps * ofValues;
+         piece += kDeltaThreads) {
+      i32 tap = piece / ofValues, value = piece % ofValues * four;
+      copyAsync(&shared.valueWeights[tap][value],
+                from.weight + tap * channels + 2 * keyColumns +
+                    rule.head * C::valueDim + rule.firstValue + value,
+                rule.firstValue + value < C::valueDim);
+    }
+    i32 warp = threadIdx.x / kWarp;
+    if (warp < before && hasHead())
+      copyAsync(&shared.kept[warp][threadIdx.x % kWarp],
+                cache + u64(warp) * channels + headChannel(rule));
+    commitCopies();
     if (hasValue(rule)) {
       i32 channel = valueChannel(rule);
-#pragma unroll
-      for (i32 tap = 0; tap < C::taps; ++tap)
-        loadWeights(valueWeights[tap], tap * channels + channel);
 #pragma unroll
       for (i32 i = 0; i < before; ++i)
         if (valueRow() + i < before)
           valueNumbers[i] =
-              loadPack<pair>(cache + u64(valueRow() + i) * channels + channel);
+              loadWords<pair>(cache + u64(valueRow() + i) * channels + channel);
       if (valueRow() < before)
         valueKept =
-            loadPack<pair>(cache + u64(valueRow()) * channels + channel);
+            loadWords<pair>(cache + u64(valueRow()) * channels + channel);
     }
     if (gateRow() < kDeltaRows) {
       logRate = from.logRate[gateHead(rule)];
@@ -131,16 +174,24 @@ template <typename C, typename T> struct ConvolvedRows {
     }
   }
 
+  /// Takes what has come.
+  __device__ void finishPreparing() {
+    waitForCopies<0>();
+    __syncthreads();
+#pragma unroll
+    for (i32 i = 0; i < before + rowsOfWarp; ++i) {
+      headNumbers[i] = {};
+      if (firstRow() + i < before)
+        headNumbers[i] = shared.kept[firstRow() + i][threadIdx.x % kWarp];
+    }
+  }
+
   template <i32 Count>
-  __device__ void loadWeights(f32 (&to)[Count], i32 place) const {
+  __device__ static void takeWeights(f32 (&to)[Count], const f32 *numbers) {
     constexpr i32 some = Count < 4 ? Count : 4;
 #pragma unroll
-    for (i32 first = 0; first < Count; first += some) {
-      auto numbers = loadPack<some>(from.weight + place + first);
-#pragma unroll
-      for (i32 i = 0; i < some; ++i)
-        to[first + i] = numbers.at[i];
-    }
+    for (i32 i = 0; i < Count; ++i)
+      to[i] = loadPack<some>(numbers + i / some * some).at[i % some];
   }
 
   /// Reads rows before \p count.
@@ -151,7 +202,7 @@ template <typename C, typename T> struct ConvolvedRows {
       for (i32 i = 0; i < before + rowsOfWarp; ++i) {
         i32 row = firstRow() + i - before;
         if (row >= 0 && row < count)
-          headNumbers[i] = loadPack<pack>(x + u64(row) * channels);
+          headNumbers[i] = loadWords<pack>(x + u64(row) * channels);
       }
     }
     if (hasValue(rule)) {
@@ -160,7 +211,7 @@ template <typename C, typename T> struct ConvolvedRows {
       for (i32 i = 0; i <= before; ++i) {
         i32 row = valueRow() + i - before;
         if (row >= 0 && row < count)
-          valueNumbers[i] = loadPack<pair>(x + u64(row) * channels);
+          valueNumbers[i] = loadWords<pair>(x + u64(row) * channels);
       }
     }
     if (gateRow() < count) {
@@ -175,13 +226,13 @@ template <typename C, typename T> struct ConvolvedRows {
   template <i32 Count>
   __device__ static void convolve(f32 (&result)[Count],
                                   const f32 (&weights)[C::taps][Count],
-                                  const Pack<T, Count> *numbers) {
+                                  const Words<Count> *numbers) {
 #pragma unroll
     for (i32 i = 0; i < Count; ++i) {
-      f32 sum = weights[0][i] * toFloat(numbers[0].at[i]);
+      f32 sum = weights[0][i] * numberOf<Count>(numbers[0], i);
 #pragma unroll
       for (i32 tap = 1; tap < C::taps; ++tap)
-        sum = fma(weights[tap][i], toFloat(numbers[tap].at[i]), sum);
+        sum = fma(weights[tap][i], numberOf<Count>(numbers[tap], i), sum);
       result[i] =
           toFloat(fromFloat<T>(Silu::apply(toFloat(fromFloat<T>(sum)))));
     }
@@ -190,6 +241,13 @@ template <typename C, typename T> struct ConvolvedRows {
   /// Makes rows and brings them to shared memory.
   __device__ void store(const Rule &rule, typename Rule::Keys &toKeys,
                         typename Rule::Queries &toQueries) {
+    f32 headWeights[C::taps][pack], valueWeights[C::taps][pair];
+#pragma unroll
+    for (i32 tap = 0; tap < C::taps; ++tap) {
+      takeWeights(headWeights[tap],
+                  &shared.headWeights[tap][isKey()][inHead()]);
+      takeWeights(valueWeights[tap], &shared.valueWeights[tap][inValues()]);
+    }
 #pragma unroll
     for (i32 i = 0; i < rowsOfWarp; ++i) {
       f32 numbers[pack], squares = 0;
@@ -202,15 +260,15 @@ template <typename C, typename T> struct ConvolvedRows {
       i32 row = firstRow() + i;
 #pragma unroll
       for (i32 j = 0; j < pack; ++j) {
-        keys[i].at[j] = fromFloat<T>(numbers[j] * factor);
         if (!hasHead())
           continue;
-        f32 number = toFloat(keys[i].at[j]);
+        f32 number = toFloat(fromFloat<T>(numbers[j] * factor));
         if (isKey())
           toKeys.key[row][inHead() + j] = number;
         else
           toQueries.query[row][inHead() + j] = number * C::scaleBy;
       }
+      shared.inputs[i][threadIdx.x] = headNumbers[before + i];
     }
     f32 numbers[pair];
     convolve(numbers, valueWeights, valueNumbers);
@@ -237,10 +295,10 @@ template <typename C, typename T> struct ConvolvedRows {
       return;
     i32 channel = valueChannel(rule), row = valueRow();
     if (row < before)
-      storePack(from.cache + u64(row) * channels + channel, valueKept);
+      storeWords(from.cache + u64(row) * channels + channel, valueKept);
     if (row >= count)
       return;
-    storePack(from.cache + u64(before + row) * channels + channel,
+    storeWords(from.cache + u64(before + row) * channels + channel,
               valueNumbers[before]);
     storePack(cache.value + (u64(row) * C::heads + rule.head) * C::valueDim +
                   rule.firstValue + inValues(),
@@ -249,23 +307,30 @@ template <typename C, typename T> struct ConvolvedRows {
 
   /// The same of a key head's queries and keys, and of the gates of its heads.
   __device__ void saveKeys(const Rule &rule, const DeltaCache<C, T> &cache,
-                           i32 count) const {
+                           const typename Rule::Keys &made, i32 count) const {
     if (hasHead()) {
       i32 channel = headChannel(rule), warp = threadIdx.x / kWarp;
       if (warp < before)
-        storePack(from.cache + u64(warp) * channels + channel, headKept);
+        storeWords(from.cache + u64(warp) * channels + channel,
+                  shared.kept[warp][threadIdx.x % kWarp]);
 #pragma unroll
       for (i32 i = 0; i < rowsOfWarp; ++i) {
         i32 row = firstRow() + i;
         if (row >= count)
           continue;
-        storePack(from.cache + u64(before + row) * channels + channel,
-                  headNumbers[before + i]);
-        if (isKey())
-          storePack(cache.key +
-                        (u64(row) * C::keyHeads + rule.keyHead) * C::keyDim +
-                        inHead(),
-                    keys[i]);
+        storeWords(from.cache + u64(before + row) * channels + channel,
+                  shared.inputs[i][threadIdx.x]);
+        if (!isKey())
+          continue;
+        // Rounded before, so they are what they were.
+        Pack<T, pack> key;
+#pragma unroll
+        for (i32 j = 0; j < pack; ++j)
+          key.at[j] = fromFloat<T>(made.key[row][inHead() + j]);
+        storePack(cache.key +
+                      (u64(row) * C::keyHeads + rule.keyHead) * C::keyDim +
+                      inHead(),
+                  key);
       }
     }
     if (gateRow() < count) {
@@ -281,7 +346,8 @@ __device__ void deltaLayer(const DeltaLayerInputs<T> &inputs,
                            const i32 *accepted, const T *gate,
                            const f32 *weight, T *output, u8 *cacheBytes,
                            const i32 *live, i32 rows, u8 *scratch) {
-  ConvolvedRows<C, T> source = {inputs};
+  __shared__ typename ConvolvedRows<C, T>::Shared shared;
+  ConvolvedRows<C, T> source = {inputs, shared};
   verifyRows<C, T>(source, accepted, gate, weight, output, cacheBytes, live,
                    rows, scratch);
 }

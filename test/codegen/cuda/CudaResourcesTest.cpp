@@ -161,6 +161,16 @@ void expectHalves(const std::vector<Half> &halves) {
   }
 }
 
+/// Checks that \p rule, a delta rule, has room beside each of \p halves.
+void expectBeside(const Half &rule, const std::vector<Half> &halves) {
+  for (const Half &half : halves) {
+    SCOPED_TRACE(rule.symbol + " beside " + half.symbol);
+    EXPECT_LE(rule.sharedBytes + half.sharedBytes + 2 * kBlockShared,
+              kAllShared);
+    EXPECT_LE(registersOfAPart({&rule, &half}), kPartRegisters);
+  }
+}
+
 class CudaResourcesTest : public testing::TestWithParam<const char *> {};
 
 INSTANTIATE_TEST_SUITE_P(Archs, CudaResourcesTest,
@@ -179,7 +189,7 @@ TEST_P(CudaResourcesTest, KernelsFitIntoAMultiprocessor) {
         makePlan(context, name, target.arch);
     llvm::Expected<CudaImage> image = compileCudaKernels(*plan, target);
     ASSERT_TRUE(bool(image)) << llvm::toString(image.takeError());
-    std::vector<Half> halves;
+    std::vector<Half> halves, rules;
     for (const CudaUnit &unit : image->units) {
       EXPECT_FALSE(unit.cubin.empty());
       EXPECT_FALSE(unit.ptx.empty());
@@ -197,6 +207,11 @@ TEST_P(CudaResourcesTest, KernelsFitIntoAMultiprocessor) {
         EXPECT_LE(used.sharedBytes + kernel.shared, most);
         ++kernels;
 
+        if (unit.source.text.find("tandem::deltaLayer<" + kernel.symbol) !=
+            std::string::npos)
+          rules.push_back({kernel.symbol, false, (used.registers + 7) / 8 * 8,
+                           int(kernel.block / 32),
+                           int(used.sharedBytes + kernel.shared)});
         std::optional<Half> half = getHalf(unit.source, kernel, used);
         if (!half)
           continue;
@@ -214,6 +229,8 @@ TEST_P(CudaResourcesTest, KernelsFitIntoAMultiprocessor) {
     else if (std::string(name) == "qwen3.5-4b") {
       EXPECT_GE(halves.size(), 8u);
       expectHalves(halves);
+      ASSERT_EQ(rules.size(), 1u);
+      expectBeside(rules.front(), halves);
     }
   }
   EXPECT_GT(kernels, 150u);
