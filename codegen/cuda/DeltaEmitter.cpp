@@ -111,8 +111,11 @@ void KernelEmitter::emitDeltaLayer() {
             "const i32 *accepted", "const bf16 *gate", "const f32 *weight",
             "bf16 *output", "bf16 *convCache", "u8 *cache"});
   emitVerifyScratch(/*isNormed=*/true);
-  // Few registers, so that a block has room beside one of a layer of codes.
-  residentBlocks = 2;
+  // Few registers, so that a block has room beside one of a layer of codes;
+  // weights of more taps would not fit into them.
+  constexpr int64_t fewTaps = 4;
+  if (get("taps") <= fewTaps)
+    residentBlocks = 2;
   call("deltaLayer",
        "{x, decayInput, betaInput, taps, logRate, bias, convCache}, accepted, "
        "gate, weight, output, cache, live, rows, scratch",
