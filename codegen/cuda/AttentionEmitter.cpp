@@ -67,6 +67,8 @@ void KernelEmitter::emitAttention() {
            {"ticketBytes", ticketBytes}});
   flag("causal", isCausal);
   flag("gated", isGated);
+  flag("knowsStart", target.startsEarly && order.knowsStart(kernel.symbol));
+  waitsItself = true;
   real("scaleBy", spec.getFloat("scale_by"));
 
   kernel.block = 256;
@@ -100,6 +102,9 @@ void KernelEmitter::emitAttentionInputs() {
            {"dims", get("dims")},
            {"positions", get("positions")}});
   flag("gated", isGated);
+  flag("knowsStart", target.startsEarly && order.knowsStart(kernel.symbol));
+  flag("writesFirst", order.writesFirst(kernel.symbol));
+  waitsItself = true;
   real("eps", spec.getFloat("eps"));
   real("offset", spec.getFloat("offset"));
   kernel.block = warps * 32;

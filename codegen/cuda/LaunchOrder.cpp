@@ -93,6 +93,52 @@ static bool changesState(plan::LaunchOp launch, plan::KernelOp kernel,
   });
 }
 
+/// Where a kernel that knows of earlier rows has `start` among its inputs;
+/// nothing for other kernels.
+static std::optional<size_t> getStart(plan::LaunchOp launch,
+                                      KernelFamily family) {
+  switch (family) {
+  case KernelFamily::attention:
+  case KernelFamily::cache_append:
+    return 2;
+  case KernelFamily::attention_inputs:
+    // In front of the table.
+    return launch.getInputs().size() - 2;
+  default:
+    return std::nullopt;
+  }
+}
+
+/// Whether \p other, one of the two launches in front, may write what
+/// \p launch, attention or the kernel of its inputs, knows of earlier rows.
+/// One that appends rows from the same `start` on leaves earlier ones alone.
+static bool movesStart(plan::LaunchOp launch, KernelFamily family,
+                       plan::LaunchOp other, plan::KernelOp otherKernel) {
+  std::optional<size_t> at = getStart(launch, family);
+  // Kernels may be compiled for nobody's operands.
+  if (!at || launch.getInputs().size() <= *at)
+    return false;
+  // Some launch of another program, which nobody knows here.
+  if (!other || !otherKernel)
+    return true;
+  mlir::Value start = launch.getInputs()[*at], live = launch.getCount();
+  auto appendsFromStart = [&] {
+    KernelFamily family = otherKernel.getFamily();
+    std::optional<size_t> place = getStart(other, family);
+    return family != KernelFamily::attention && place &&
+           other.getInputs().size() > *place &&
+           other.getInputs()[*place] == start;
+  };
+  return any_of(other.getOutputs(), [&](mlir::Value output) {
+    if (overlap(output, start) || (live && overlap(output, live)))
+      return true;
+    if (family != KernelFamily::attention)
+      return false;
+    mlir::Value cache = launch.getInputs()[1];
+    return overlap(output, cache) && !(output == cache && appendsFromStart());
+  });
+}
+
 LaunchOrder::LaunchOrder(mlir::ModuleOp planModule) {
   StringMap<plan::KernelOp> kernels;
   for (auto kernel : planModule.getOps<plan::KernelOp>())
@@ -116,6 +162,8 @@ LaunchOrder::LaunchOrder(mlir::ModuleOp planModule) {
       if (kernel && kernel.getFamily() == KernelFamily::gated_delta &&
           changesState(launch, kernel, {first, second}))
         changing.insert(launch.getKernel());
+      if (kernel)
+        findStart(launch, kernel, first, second, kernels);
       first = second;
       second = launch;
     }
@@ -131,6 +179,25 @@ LaunchOrder::LaunchOrder(mlir::ModuleOp planModule) {
     }
   }
   chooseHalves(planModule, kernels);
+}
+
+void LaunchOrder::findStart(plan::LaunchOp launch, plan::KernelOp kernel,
+                            plan::LaunchOp first, plan::LaunchOp second,
+                            const StringMap<plan::KernelOp> &kernels) {
+  auto moves = [&](plan::LaunchOp other) {
+    return movesStart(launch, kernel.getFamily(), other,
+                      other ? kernels.lookup(other.getKernel())
+                            : plan::KernelOp());
+  };
+  if (moves(first)) {
+    movingStarts.insert(launch.getKernel());
+  } else if (moves(second)) {
+    // The row that a prefill ends with has a `start` of its own.
+    bool isInputs = second && kernels.lookup(second.getKernel()).getFamily() ==
+                                  KernelFamily::attention_inputs;
+    (isInputs ? firstWriters : movingStarts)
+        .insert(isInputs ? second.getKernel() : launch.getKernel());
+  }
 }
 
 void LaunchOrder::chooseHalves(mlir::ModuleOp planModule,

@@ -43,12 +43,28 @@ public:
   bool hasState(llvm::StringRef kernel) const {
     return !changing.contains(kernel);
   }
+  /// Whether all that attention, or the kernel of its inputs, knows of earlier
+  /// rows is there when it begins: `start`, how many rows are live, and of a
+  /// cache the positions in front of `start`.
+  bool knowsStart(llvm::StringRef kernel) const {
+    return !movingStarts.contains(kernel);
+  }
+  /// Whether the kernel, one of inputs of attention, lets the next one begin
+  /// only when what it has written is there, since attention with another
+  /// `start` stands behind it somewhere.
+  bool writesFirst(llvm::StringRef kernel) const {
+    return firstWriters.contains(kernel);
+  }
 
 private:
+  void findStart(plan::LaunchOp launch, plan::KernelOp kernel,
+                 plan::LaunchOp first, plan::LaunchOp second,
+                 const llvm::StringMap<plan::KernelOp> &kernels);
   void chooseHalves(mlir::ModuleOp planModule,
                     const llvm::StringMap<plan::KernelOp> &kernels);
 
-  llvm::StringSet<> besides, partners, changing, secondHalves;
+  llvm::StringSet<> besides, partners, changing, movingStarts, firstWriters,
+      secondHalves;
 };
 
 } // namespace tandem::codegen

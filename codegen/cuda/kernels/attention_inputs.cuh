@@ -17,7 +17,10 @@
 // A warp has a run, one head of one row of queries, keys or values, in its
 // registers, a pack of numbers a lane and `steps` of them; a key or a query
 // passes through f32 [dim] in shared memory, where lanes find the other number
-// of a pair that turns.
+// of a pair that turns. What does not depend on the kernels in front, weights
+// and angles, is read before they have ended. The next kernel may begin when
+// this one has waited; or, where it reads the cache before it waits
+// (LaunchOrder.h), when everything is written.
 //
 // Floor: twice what is read.
 //
@@ -77,12 +80,35 @@ template <typename C, typename T> struct AttentionInputs {
     return sumLanes(sum);
   }
 
-  /// Normalizes and turns the head \p from; \p angles are the cosines and sines
-  /// of its row, \p shared is this warp's.
+  static constexpr i32 half = C::dims / 2;
+
+  /// What a lane's numbers of a head are multiplied by.
+  struct Turn {
+    f32 norm[steps][pack], cosine[steps][pack], sine[steps][pack];
+  };
+
+  /// Reads the weights \p norm, and of \p angles, the cosines and sines of a
+  /// row.
+  __device__ static void readTurn(Turn &turn, const f32 *norm,
+                                  const f32 *angles) {
+#pragma unroll
+    for (i32 i = 0; i < steps; ++i)
+      if (column(i) < C::dim)
+#pragma unroll
+        for (i32 j = 0; j < pack; ++j) {
+          i32 k = column(i) + j;
+          turn.norm[i][j] = norm[k];
+          if (k < C::dims) {
+            turn.cosine[i][j] = angles[k % half];
+            turn.sine[i][j] = angles[half + k % half];
+          }
+        }
+  }
+
+  /// Normalizes and turns the head \p from; \p shared is this warp's.
   template <bool IsRow>
-  __device__ static void turnHead(const T *from, const f32 *norm,
-                                  const f32 *angles, f32 *shared, T *to) {
-    constexpr i32 half = C::dims / 2;
+  __device__ static void turnHead(const T *from, const Turn &turn, f32 *shared,
+                                  T *to) {
     Pack<T, pack> values[steps];
 #pragma unroll
     for (i32 i = 0; i < steps; ++i)
@@ -96,7 +122,7 @@ template <typename C, typename T> struct AttentionInputs {
 #pragma unroll
         for (i32 j = 0; j < pack; ++j) {
           f32 value = toFloat(values[i].at[j]) * factor;
-          value *= norm[column(i) + j] + C::offset;
+          value *= turn.norm[i][j] + C::offset;
           values[i].at[j] = fromFloat<T>(value);
           shared[column(i) + j] = toFloat(values[i].at[j]);
         }
@@ -109,7 +135,7 @@ template <typename C, typename T> struct AttentionInputs {
           i32 k = column(i) + j;
           if (k >= C::dims)
             continue;
-          f32 cosine = angles[k % half], sine = angles[half + k % half];
+          f32 cosine = turn.cosine[i][j], sine = turn.sine[i][j];
           f32 left = shared[k % half], right = shared[half + k % half];
           values[i].at[j] =
               fromFloat<T>(k < half ? left * cosine - right * sine
@@ -128,37 +154,47 @@ __device__ void attentionInputs(const T *query, const f32 *queryNorm,
                                 const i32 *live, i32 rows) {
   using Head = AttentionInputs<C, T>;
   __shared__ f32 shared[kInputsWarps][C::dim];
+  if constexpr (!C::knowsStart)
+    waitForEarlierKernels<!C::writesFirst>();
   i32 row = blockIdx.y, count = liveRows(live, rows);
   i32 run = blockIdx.x * kInputsWarps + threadIdx.x / kWarp;
-  if (row >= count || run >= C::queryHeads + 2 * C::heads)
-    return;
   i32 begin = max(*start, 0);
-  const f32 *angles = table + u64(min(begin + row, C::positions - 1)) * C::dims;
+  bool isQuery = run < C::queryHeads;
+  typename Head::Turn turn;
+  if (run < C::queryHeads + C::heads)
+    Head::readTurn(turn, isQuery ? queryNorm : keyNorm,
+                   table + u64(min(begin + row, C::positions - 1)) * C::dims);
+  if constexpr (C::knowsStart)
+    waitForEarlierKernels<!C::writesFirst>();
   f32 *mine = shared[threadIdx.x / kWarp];
-  if constexpr (C::queryHeads > 0)
-    if (run < C::queryHeads) {
+  if (row < count && isQuery) {
+    if constexpr (C::queryHeads > 0) {
       constexpr i32 width = C::gated ? 2 * C::dim : C::dim;
       u64 head = u64(row) * C::queryHeads + run;
-      Head::template turnHead<C::queryHeads == 1>(query + head * width,
-                                                  queryNorm, angles, mine,
-                                                  rotated + head * C::dim);
+      Head::template turnHead<C::queryHeads == 1>(
+          query + head * width, turn, mine, rotated + head * C::dim);
       if constexpr (C::gated)
         Head::copyHead(query + head * width + C::dim, gate + head * C::dim);
-      return;
     }
-  // A later row takes the slot of this one.
-  if (row + C::slots < count)
-    return;
-  run -= C::queryHeads;
-  bool isKey = run < C::heads;
-  i32 head = isKey ? run : run - C::heads;
-  u64 from = (u64(row) * C::heads + head) * C::dim;
-  u64 to = (u64(run) * C::slots + (begin + row) % C::slots) * C::dim;
-  if (isKey)
-    Head::template turnHead<C::heads == 1>(keys + from, keyNorm, angles, mine,
-                                           cache + to);
-  else
-    Head::copyHead(values + from, cache + to);
+  } else if (row < count && row + C::slots >= count &&
+             run < C::queryHeads + 2 * C::heads) {
+    // No later row takes the slot of this one.
+    run -= C::queryHeads;
+    bool isKey = run < C::heads;
+    i32 head = isKey ? run : run - C::heads;
+    u64 from = (u64(row) * C::heads + head) * C::dim;
+    u64 to = (u64(run) * C::slots + (begin + row) % C::slots) * C::dim;
+    if (isKey)
+      Head::template turnHead<C::heads == 1>(keys + from, turn, mine,
+                                             cache + to);
+    else
+      Head::copyHead(values + from, cache + to);
+  }
+  if constexpr (C::writesFirst) {
+    __threadfence();
+    __syncthreads();
+    letNextKernelBegin();
+  }
 }
 
 } // namespace tandem

@@ -270,6 +270,12 @@ __device__ inline void storeRelaxed(f32 *to, f32 number) {
   asm volatile("st.relaxed.gpu.global.f32 [%0], %1;" ::"l"(to), "f"(number)
                : "memory");
 }
+/// Counts one on it: whoever finds that number sees what all threads of the
+/// block have written before they met.
+__device__ inline void countTicket(u32 *ticket) {
+  asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(ticket)
+               : "memory");
+}
 
 /// Says in the last of \p blocks blocks to come here, and only there, that it
 /// is the last; it then sees what all of them have written. \p ticket counts

@@ -38,6 +38,15 @@ constexpr const char *kKernels = R"(
       key_heads = 1 : i64, norm_eps = 0.0 : f32, normed = 1 : i64,
       pending = 16 : i64, saves = 1 : i64, scale_by = 1.0 : f32, taps = 4 : i64,
       value_dim = 16 : i64}
+  plan.kernel @inputs attention_inputs {activations = bf16, caches = 1 : i64,
+      dim = 16 : i64, dims = 16 : i64, eps = 0.0 : f32, gated = 0 : i64,
+      heads = 1 : i64, offset = 0.0 : f32, positions = 64 : i64,
+      query_heads = 1 : i64, slots = 64 : i64}
+  plan.kernel @attention attention {activations = bf16, causal = 1 : i64,
+      dim = 16 : i64, heads = 1 : i64, query_heads = 1 : i64,
+      scale_by = 1.0 : f32, slots = 64 : i64, window = 0 : i64}
+  %k = plan.state "k" kind "key_value" at 4608 : memref<2x1x64x16xbf16>
+  %last = plan.port "last" at 128 : memref<1xi32>
   %c = plan.state "c" kind "delta" at 0 : memref<2304xi8>
   %v = plan.state "v" kind "conv" at 2304 : memref<19x48xbf16>
   %n = plan.port "n" at 0 : memref<1xi32>
@@ -126,6 +135,22 @@ protected:
       "memref<16x64xbf16>, memref<19x48xbf16>, memref<2304xi8>) rows 16 "
       "items 1\n";
 
+  /// The inputs of attention from \p start on, and attention.
+  static std::string inputs(const std::string &start) {
+    return "plan.launch @inputs ins(%h, %w, %h, %h, %w, " + start +
+           ", %w : memref<16x64xbf16>, memref<64xi8>, memref<16x64xbf16>, "
+           "memref<16x64xbf16>, memref<64xi8>, memref<1xi32>, memref<64xi8>) "
+           "outs(%y, %k : memref<16x4096xbf16>, memref<2x1x64x16xbf16>) rows "
+           "16 items 1 per_row\n";
+  }
+  static std::string attention(const std::string &start,
+                               const std::string &live = "") {
+    return "plan.launch @attention ins(%y, %k, " + start +
+           " : memref<16x4096xbf16>, memref<2x1x64x16xbf16>, memref<1xi32>) "
+           "outs(%h : memref<16x64xbf16>) rows 16 " +
+           live + " items 1 per_row\n";
+  }
+
 private:
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
@@ -169,6 +194,44 @@ TEST_F(LaunchOrderTest, OnePlaceIsThatOfAllPrograms) {
           .isBeside("small"));
   EXPECT_FALSE(read({large + small, wide + small}).isBeside("small"));
   EXPECT_FALSE(read({large + small, small}).hasBeside("large"));
+}
+
+TEST_F(LaunchOrderTest, EarlierRowsAreThereUnlessOneOfTwoLaunchesWritesThem) {
+  LaunchOrder order = read({large + wide + inputs("%n") + attention("%n")});
+  EXPECT_TRUE(order.knowsStart("inputs"));
+  EXPECT_TRUE(order.knowsStart("attention"));
+  EXPECT_FALSE(order.writesFirst("inputs"));
+  // Where the rows begin, and how many there are.
+  std::string accepts = copyTo("%n", "memref<1xi32>");
+  order = read({accepts + wide + inputs("%n") + attention("%n")});
+  EXPECT_FALSE(order.knowsStart("inputs"));
+  EXPECT_TRUE(order.knowsStart("attention"));
+  order = read({wide + accepts + inputs("%last") +
+                attention("%last", "live %n : memref<1xi32>")});
+  EXPECT_FALSE(order.knowsStart("attention"));
+  // The cache itself.
+  order = read({large + copyTo("%k", "memref<2x1x64x16xbf16>") + wide +
+                attention("%n")});
+  EXPECT_FALSE(order.knowsStart("attention"));
+  // The program in front may end with what writes them.
+  order = read({wide + inputs("%n") + attention("%n")});
+  EXPECT_FALSE(order.knowsStart("inputs"));
+  EXPECT_TRUE(order.knowsStart("attention"));
+  EXPECT_FALSE(read({inputs("%n") + attention("%n")}).knowsStart("attention"));
+  // Kernels alone, as they are measured.
+  EXPECT_TRUE(read({"plan.launch @attention rows 16 items 1\n"})
+                  .knowsStart("attention"));
+}
+
+TEST_F(LaunchOrderTest, RowsInFrontOfAnotherStartAreWrittenFirst) {
+  LaunchOrder order = read({large + wide + inputs("%n") + attention("%n"),
+                            large + wide + inputs("%n") + attention("%last")});
+  EXPECT_TRUE(order.writesFirst("inputs"));
+  EXPECT_TRUE(order.knowsStart("attention"));
+  // Not if something is between them.
+  order = read({large + inputs("%n") + wide + attention("%last")});
+  EXPECT_FALSE(order.writesFirst("inputs"));
+  EXPECT_FALSE(order.knowsStart("attention"));
 }
 
 TEST_F(LaunchOrderTest, StateIsThereUnlessOneOfTwoLaunchesWritesIt) {

@@ -122,6 +122,7 @@
 // CHECK: static constexpr i32 fewBlocks = 1, stages = {{[2-4]}}, ticketBytes = 256;
 // CHECK: static constexpr bool causal = true;
 // CHECK: static constexpr bool gated = false;
+// CHECK: static constexpr bool knowsStart = false;
 // CHECK: static constexpr f32 scaleBy = 0.25f;
 // CHECK: extern "C" __global__ void __launch_bounds__(256, 2)
 // CHECK-NEXT: attention_c1_d32_h2_q4_s80_w0_bf16(const bf16 *query, const bf16 *cache, const i32 *start, bf16 *output, const i32 *live, i32 rows, u8 *scratch) {
