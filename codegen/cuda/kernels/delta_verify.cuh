@@ -277,7 +277,7 @@ __device__ void verifyRows(Source source, const i32 *accepted, const T *gate,
   source.finishPreparing();
 
   // Those of this call. The next kernel's weights would stand in one queue with
-  // them, so it begins when they have been stepped over.
+  // them, so it begins when they have come.
   waitForEarlierKernels</*LetsNextBegin=*/false>();
   source.read(rule, min(rows, C::pending));
   i32 count = min(liveRows(live, rows), C::pending);
@@ -286,6 +286,7 @@ __device__ void verifyRows(Source source, const i32 *accepted, const T *gate,
     norm.readGates(gate);
   source.store(rule, keys, queries);
   __syncthreads();
+  letNextKernelBegin();
   u32 readers = Verify::countReader(scratch, rule.keyHead);
   source.saveValues(rule, cache, count);
   Rule::multiply(keys, queries, count);
@@ -297,7 +298,6 @@ __device__ void verifyRows(Source source, const i32 *accepted, const T *gate,
       output[(u64(row) * C::heads + head) * C::valueDim + rule.firstValue +
              value] = fromFloat<T>(answer);
   });
-  letNextKernelBegin();
 
   if (threadIdx.x == 0) {
     isLastReader = readers == Verify::group * Verify::valueBlocks - 1;
