@@ -333,6 +333,27 @@ class OwnServers(unittest.TestCase):
             client.close()
         self.assertEqual(server.stop(), 0)
 
+    def test_connections_wait_for_a_busy_server(self):
+        server = start()
+        server.process.send_signal(signal.SIGSTOP)
+        clients = []
+        try:
+            # The system takes them; it would have a client that it refuses try
+            # again a second later.
+            for _ in range(50):
+                client = socket.create_connection(
+                    ("127.0.0.1", server.port), timeout=0.9
+                )
+                client.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+                client.settimeout(60)
+                clients.append(client)
+        finally:
+            server.process.send_signal(signal.SIGCONT)
+        for client in clients:
+            self.assertIn(b" 200 ", client.recv(64))
+            client.close()
+        self.assertEqual(server.stop(), 0)
+
     def test_port_is_not_shared(self):
         first = start()
         second = start(port=first.port)

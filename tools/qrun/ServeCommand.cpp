@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <httplib.h>
+#include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
 
@@ -37,9 +38,10 @@ public:
     http.new_task_queue = [threads] { return new ConnectionThreads(threads); };
     // Without the library's SO_REUSEPORT, with which two servers would share
     // a port and its requests.
-    http.set_socket_options([](socket_t socket) {
+    http.set_socket_options([this](socket_t socket) {
       int yes = 1;
       setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+      listener = socket;
     });
     http.set_tcp_nodelay(true);
     http.set_keep_alive_max_count(10000);
@@ -60,6 +62,11 @@ public:
     else
       bound = http.bind_to_port(flags.host, port);
     if (!bound || port < 0)
+      return systemError(
+          concat("cannot listen on ", flags.host, ":", flags.port), errno);
+    // The library has five connections wait at most. The system refuses others,
+    // or lets them try again a second later.
+    if (::listen(listener, SOMAXCONN) != 0)
       return systemError(
           concat("cannot listen on ", flags.host, ":", flags.port), errno);
     return port;
@@ -306,6 +313,8 @@ private:
   server::Service &service;
   const ServeFlags &flags;
   httplib::Server http;
+  /// The socket that clients connect to.
+  socket_t listener = INVALID_SOCKET;
   std::atomic<unsigned> activeRequests = 0;
   std::atomic<bool> hasListened = false;
 };
