@@ -6,7 +6,9 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
 
 using namespace llvm;
 using namespace tandem::models;
@@ -86,13 +88,18 @@ static void readRope(TransformerConfig &config, ArrayRef<ConfigObject> places,
   if (!theta.value)
     text.fail("rope_theta", "is missing, also in rope_parameters");
   config.ropeTheta = theta.value.value_or(1);
-  config.rotaryDim = static_cast<int64_t>(config.headDim *
-                                          factor.value.value_or(rotaryFactor));
-  if (config.rotaryDim < 2 || config.rotaryDim > config.headDim ||
-      config.rotaryDim % 2 != 0)
+  double columns =
+      static_cast<double>(config.headDim) * factor.value.value_or(rotaryFactor);
+  // What is too large may be more than an integer can be.
+  config.rotaryDim =
+      columns <= static_cast<double>(config.headDim) ? int64_t(columns) : 0;
+  if (config.rotaryDim < 2 || config.rotaryDim % 2 != 0) {
+    std::string found;
+    raw_string_ostream(found) << format("%g", columns);
     text.fail(factor.value ? "partial_rotary_factor" : "head_dim",
-              "gives " + Twine(config.rotaryDim) + " rotated columns of " +
+              "gives " + found + " rotated columns of " +
                   Twine(config.headDim) + ", expected an even part of them");
+  }
 }
 
 void tandem::models::readTransformer(TransformerConfig &config,

@@ -268,6 +268,13 @@ TEST_F(ConfigTest, OtherRopeIsRefused) { // P1.12
             }),
             "text_config.partial_rotary_factor: gives 128 rotated columns of "
             "64, expected an even part of them");
+  EXPECT_EQ(targetMessage([](json &c) {
+              c["text_config"].erase("rope_parameters");
+              c["text_config"]["rope_theta"] = 10000;
+              c["text_config"]["partial_rotary_factor"] = 1e50;
+            }),
+            "text_config.partial_rotary_factor: gives 6.4e+51 rotated columns "
+            "of 64, expected an even part of them");
 }
 
 TEST_F(ConfigTest, BrokenFiles) {
