@@ -175,7 +175,7 @@ const PassFile kFiles[] = {
     {"lm-fuse-delta-inputs", "fuse-delta-inputs.mlir", 4},
     {"lm-fuse-attention-inputs", "fuse-attention-inputs.mlir", 7},
     {"lm-fuse-attention-gate", "fuse-attention-gate.mlir", 5},
-    {"lm-fuse-delta-norm", "fuse-delta-norm.mlir", 5},
+    {"lm-fuse-delta-norm", "fuse-delta-norm.mlir", 7},
     {"lm-fuse-delta-layer", "fuse-delta-layer.mlir", 9},
     {"lm-fuse-head-argmax", "fuse-head-argmax.mlir", 3},
     {"lm-search-heads", "search-heads.mlir", 7},
