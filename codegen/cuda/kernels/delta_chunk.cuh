@@ -164,9 +164,8 @@ template <typename C> struct DeltaChunks {
       Stage &to = stage(chunk);
       i32 first = chunk * kChunkRows;
       auto address = [&](const bf16 *from, i32 row, i32 columns, i32 skipped) {
-        return first + row < count
-                   ? from + u64(first + row) * columns + skipped
-                   : nullptr;
+        return first + row < count ? from + u64(first + row) * columns + skipped
+                                   : nullptr;
       };
       constexpr i32 keyColumns = C::keyHeads * C::keyDim;
       copyTile<kChunkRows, C::keyDim, keyStride, kDeltaThreads, true>(
@@ -277,7 +276,8 @@ template <typename C> struct DeltaChunks {
 #pragma unroll
         for (i32 i = 0; i < 4; ++i)
           if (first + i > m)
-            numbers[first + i] = fma(-four.at[i], numbers[m], numbers[first + i]);
+            numbers[first + i] =
+                fma(-four.at[i], numbers[m], numbers[first + i]);
       }
     if (threadIdx.x % kWarp < 16)
 #pragma unroll
@@ -411,8 +411,8 @@ template <typename C> struct DeltaChunks {
       for (i32 i = 0; i < 4; ++i) {
         i32 row = j * 8 + 2 * t + i % 2;
         f32 value = toFloat(values[row * valueStride + g + i / 2 * 8]);
-        deltas[j][i] = made.beta[row] *
-                       fma(-made.decay[row], deltas[j][i], value);
+        deltas[j][i] =
+            made.beta[row] * fma(-made.decay[row], deltas[j][i], value);
         answers[j][i] *= made.decay[row];
       }
 

@@ -93,8 +93,8 @@ template <typename C, typename T> struct ConvolvedRows {
   DeltaLayerInputs<T> from;
   Shared &shared;
 
-  /// Weights and numbers of the convolution for a head and for values, oldest
-  /// first; those of the cache that come in front of the rows of this call.
+  /// Numbers of the convolution for a head and for values, oldest first; the
+  /// values that the cache has in front of the rows of this call.
   Words<pack> headNumbers[before + rowsOfWarp];
   Words<pair> valueNumbers[before + 1], valueKept;
   f32 decay, beta, logRate, bias;
@@ -299,7 +299,7 @@ template <typename C, typename T> struct ConvolvedRows {
     if (row >= count)
       return;
     storeWords(from.cache + u64(before + row) * channels + channel,
-              valueNumbers[before]);
+               valueNumbers[before]);
     storePack(cache.value + (u64(row) * C::heads + rule.head) * C::valueDim +
                   rule.firstValue + inValues(),
               values);
@@ -312,14 +312,14 @@ template <typename C, typename T> struct ConvolvedRows {
       i32 channel = headChannel(rule), warp = threadIdx.x / kWarp;
       if (warp < before)
         storeWords(from.cache + u64(warp) * channels + channel,
-                  shared.kept[warp][threadIdx.x % kWarp]);
+                   shared.kept[warp][threadIdx.x % kWarp]);
 #pragma unroll
       for (i32 i = 0; i < rowsOfWarp; ++i) {
         i32 row = firstRow() + i;
         if (row >= count)
           continue;
         storeWords(from.cache + u64(before + row) * channels + channel,
-                  shared.inputs[i][threadIdx.x]);
+                   shared.inputs[i][threadIdx.x]);
         if (!isKey())
           continue;
         // Rounded before, so they are what they were.

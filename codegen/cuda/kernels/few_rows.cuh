@@ -70,7 +70,6 @@ template <typename C, typename Units> struct FewRows : FewTokens<C, Units> {
   using Base::end;
   using Base::extra;
   using Base::firstUnit;
-  using Base::octets;
   using Base::hasUnit;
   using Base::isCopier;
   using Base::isEven;
@@ -79,6 +78,7 @@ template <typename C, typename Units> struct FewRows : FewTokens<C, Units> {
   using Base::kThereBarrier;
   using Base::layer;
   using Base::load;
+  using Base::octets;
   using Base::ringBarrier;
   using Base::shared;
   using Base::slotThere;

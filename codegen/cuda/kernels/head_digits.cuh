@@ -4,8 +4,8 @@
 //                         step of the token
 //
 // high and low have 8 bits and a sign, so tensor cores of whole numbers
-// multiply codes with them; 127 * 256 is the largest |q|. With C::steps steps of
-// 32 columns in C::phases phases, where there are too many columns for the
+// multiply codes with them; 127 * 256 is the largest |q|. With C::steps steps
+// of 32 columns in C::phases phases, where there are too many columns for the
 // shared memory, it holds the digits of 16 tokens as B of all products:
 //
 //   [step of 32 columns][high, low][lane][4 words]
@@ -153,8 +153,7 @@ template <typename C> struct TokenDigits {
     // Four columns of a token are a word of either digit.
     constexpr i32 words = phaseSteps * 8;
 #pragma unroll 5
-    for (i32 place = threadIdx.x; place < words * tokens;
-         place += threads) {
+    for (i32 place = threadIdx.x; place < words * tokens; place += threads) {
       i32 token = place / words, word = place % words;
       f32 numbers[4] = {};
       if (firstToken + token < live)
@@ -164,9 +163,9 @@ template <typename C> struct TokenDigits {
       u32 high = 0, low = 0;
 #pragma unroll
       for (i32 i = 0; i < 4; ++i) {
-        f32 bounded = fminf(fmaxf(rintf(numbers[i] * reciprocal),
-                                  -largestDigits),
-                            largestDigits);
+        f32 bounded =
+            fminf(fmaxf(rintf(numbers[i] * reciprocal), -largestDigits),
+                  largestDigits);
         i32 q = i32(bounded);
         i32 digit = (q + 128 & 255) - 128;
         low |= (u32(digit) & 255u) << (8 * i);

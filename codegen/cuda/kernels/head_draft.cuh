@@ -72,7 +72,8 @@ template <typename C> struct HeadDraft {
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   }
 
-  /// Writes 8 times the digits of every group and token of a phase to \p biases.
+  /// Writes 8 times the digits of every group and token of a phase to \p
+  /// biases.
   __device__ static void addDigits(const u8 *shared, i32 *biases) {
     for (i32 place = threadIdx.x; place < phaseGroups * 16;
          place += TokenDigits<C>::threads) {
@@ -81,9 +82,9 @@ template <typename C> struct HeadDraft {
 #pragma unroll
         for (i32 digit = 0; digit < 2; ++digit) {
           const u32 *from =
-              reinterpret_cast<const u32 *>(
-                  shared + (place / 16 * groupSteps + step) *
-                               TokenDigits<C>::stepBytes) +
+              reinterpret_cast<const u32 *>(shared +
+                                            (place / 16 * groupSteps + step) *
+                                                TokenDigits<C>::stepBytes) +
               digit * (kWarp * 4) + token % 8 * 16 + token / 8 * 2;
 #pragma unroll
           for (i32 word = 0; word < 8; ++word)
@@ -118,8 +119,12 @@ __device__ void headDraft(const bf16 *input, const u8 *codes, i32 *result,
     for (i32 i = 0; i < chunk; ++i)
       Draft::load(ahead[i], codes, tile, i);
   waitForEarlierKernels();
-  Digits digits = {input, i32(blockIdx.z) * Digits::tokens,
-                   liveRows(live, rows), shared, stepOf, reciprocalOf,
+  Digits digits = {input,
+                   i32(blockIdx.z) * Digits::tokens,
+                   liveRows(live, rows),
+                   shared,
+                   stepOf,
+                   reciprocalOf,
                    lengthOf};
   if (digits.firstToken >= digits.live)
     return;
@@ -159,7 +164,8 @@ __device__ void headDraft(const bf16 *input, const u8 *codes, i32 *result,
           i32 high[2][4] = {}, low[2][4];
 #pragma unroll
           for (i32 half = 0; half < 2; ++half) {
-            auto bias = loadPack<2>(biases + (first + i) * 16 + half * 8 + t * 2);
+            auto bias =
+                loadPack<2>(biases + (first + i) * 16 + half * 8 + t * 2);
 #pragma unroll
             for (i32 place = 0; place < 4; ++place)
               low[half][place] = -bias.at[place % 2];

@@ -19,7 +19,8 @@
 // below everything: head_settle then computes it.
 //
 // Tensor cores of whole numbers multiply codes as they lie in memory with the
-// digits of q, and sums are exact in any order. A warp has tiles of its own, all columns of them:
+// digits of q, and sums are exact in any order. A warp has tiles of its own,
+// all columns of them:
 //
 //   block b, warp w   tiles (b * 16 + w) + i * gridDim.x * 16
 //
@@ -79,8 +80,12 @@ __device__ void headSearch(const bf16 *input, const u8 *codes,
     for (i32 i = 0; i < chunk; ++i)
       ahead[i] = loadOnce(from(tile, i));
   waitForEarlierKernels();
-  Digits digits = {input, i32(blockIdx.z) * Digits::tokens,
-                   liveRows(live, rows), shared, stepOf, reciprocalOf,
+  Digits digits = {input,
+                   i32(blockIdx.z) * Digits::tokens,
+                   liveRows(live, rows),
+                   shared,
+                   stepOf,
+                   reciprocalOf,
                    lengthOf};
   if (digits.firstToken >= digits.live)
     return;

@@ -16,8 +16,8 @@
 //
 // Logits are f32 and never rounded. What is not a number is passed over.
 //
-// A block has every gridDim.x-th eight tiles. It marks those that it has to compute;
-// then each warp multiplies its columns of one after the other:
+// A block has every gridDim.x-th eight tiles. It marks those that it has to
+// compute; then each warp multiplies its columns of one after the other:
 //
 //   shared   marks, a byte for each tile; sums f32 [warp][256]
 //   scratch  counters of blocks; then of every block of tokens u64 [16], the

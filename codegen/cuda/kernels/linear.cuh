@@ -125,7 +125,7 @@ template <typename C> struct DenseUnits {
                                  const Extra &, Load load, During during,
                                  Behind behind) {
     add(sums, static_cast<const u8 *>(__cvta_shared_to_generic(held.at)),
-           [&](u32(&b)[4], i32 step, i32) { load(b, step); });
+        [&](u32(&b)[4], i32 step, i32) { load(b, step); });
     during();
     behind();
   }

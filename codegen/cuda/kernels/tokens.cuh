@@ -21,8 +21,8 @@
 //
 // Floor: the logits, once (unmask: twice, the second time from the cache).
 //
-// Grid: argmax, argmax_parts and settled_argmax a block a row, unmask a block a slot, the
-// others one block. Called by the families of these names.
+// Grid: argmax, argmax_parts and settled_argmax a block a row, unmask a block a
+// slot, the others one block. Called by the families of these names.
 //
 //===----------------------------------------------------------------------===//
 
