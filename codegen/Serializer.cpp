@@ -228,7 +228,7 @@ static uint64_t hashTables(const FileHeader &header, ArrayRef<uint8_t> tables) {
 
 Expected<uint64_t> ArtifactWriter::write() {
   if (Error error = resolveWeights())
-    return std::move(error);
+    return error;
   flatbuffers::FlatBufferBuilder builder;
   if (Error error = buildTables(contents, layout, builder))
     return createStringError(file.getPath() + ": " +
@@ -237,14 +237,14 @@ Expected<uint64_t> ArtifactWriter::write() {
   uint64_t blobOffset = alignTo(kTablesOffset + tables.size(), kPageSize);
   uint64_t fileSize = blobOffset + layout.size;
   if (Error error = file.reserve(fileSize))
-    return std::move(error);
+    return error;
 
   raw_fd_ostream &os = file.os();
   os.write_zeros(kTablesOffset);
   os.write(reinterpret_cast<const char *>(tables.data()), tables.size());
   os.write_zeros(blobOffset - kTablesOffset - tables.size());
   if (Error error = writeBlobs())
-    return std::move(error);
+    return error;
 
   auto makeHeader = [&](uint64_t hash, uint64_t blobsHash) {
     return FileHeader(TANDEM_MAGIC, TANDEM_ARTIFACT_VERSION, /*flags=*/0,
@@ -255,7 +255,7 @@ Expected<uint64_t> ArtifactWriter::write() {
                                  XXH3_64bits_digest(&blobHash));
   os.pwrite(reinterpret_cast<const char *>(&header), sizeof(header), 0);
   if (Error error = file.check())
-    return std::move(error);
+    return error;
   return fileSize;
 }
 

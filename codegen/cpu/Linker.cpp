@@ -50,7 +50,7 @@ public:
         return makeError();
       bytes = bytes.drop_front(written);
     }
-    return std::move(file);
+    return file;
   }
 
   MemoryFile(MemoryFile &&other)

@@ -12,6 +12,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -100,6 +101,7 @@ StringRef getHeader(KernelFamily family) {
   case KernelFamily::last_position:
     return "tokens.cuh";
   }
+  llvm_unreachable("unknown family");
 }
 
 /// The same for families with more than one template.

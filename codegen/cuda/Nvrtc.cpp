@@ -179,7 +179,7 @@ Expected<const Nvrtc *> Nvrtc::get() {
   if (!library) {
     Nvrtc opened;
     if (Error error = opened.open())
-      return std::move(error);
+      return error;
     library = std::move(opened);
   }
   return &*library;
@@ -236,7 +236,7 @@ Expected<NvrtcResult> Nvrtc::compile(StringRef name, StringRef source,
   };
   if (Error error =
           read(getLogSize, getLog, compiled.log, "nvrtcGetProgramLog"))
-    return std::move(error);
+    return error;
   dropZeros(compiled.log);
   if (result)
     return createStringError(
@@ -244,9 +244,9 @@ Expected<NvrtcResult> Nvrtc::compile(StringRef name, StringRef source,
         name + "\n" + compiled.log);
   if (Error error =
           read(getCubinSize, getCubin, compiled.cubin, "nvrtcGetCUBIN"))
-    return std::move(error);
+    return error;
   if (Error error = read(getPtxSize, getPtx, compiled.ptx, "nvrtcGetPTX"))
-    return std::move(error);
+    return error;
   dropZeros(compiled.ptx);
   return compiled;
 }

@@ -186,8 +186,9 @@ TEST_F(OutputFileTest, MoreThanAnyDiskHolds) { // P7.07
   ASSERT_TRUE(bool(file));
   std::string error = toString(file->reserve(uint64_t(1) << 61));
   // A file system that cannot reserve says nothing.
-  if (!error.empty())
+  if (!error.empty()) {
     EXPECT_TRUE(StringRef(error).starts_with(pathTo("a") + ": ")) << error;
+  }
 }
 
 } // namespace

@@ -207,8 +207,9 @@ TEST_F(Sampling, TextsThatGoOnSayWhatColdOnesSay) {
       LogprobKeeper sink;
       auto warm = speculator->generate(text, options, sink);
       ASSERT_TRUE(warm.isOk());
-      if (turn > 0 || sampled)
+      if (turn > 0 || sampled) {
         EXPECT_GT(warm->reusedTokens, 37u);
+      }
       auto other = CpuDevice::create(*artifact, oneThread());
       ASSERT_TRUE(other.isOk());
       auto cold = Speculator::create(*artifact, **other);

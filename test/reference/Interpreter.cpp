@@ -530,7 +530,7 @@ Interpreter::Frame::runBlock(mlir::Block &block, std::vector<Value> arguments) {
     values.insert_or_assign(argument, std::move(value));
   for (mlir::Operation &op : block.without_terminator())
     if (Error error = runOp(op))
-      return std::move(error);
+      return error;
   std::vector<Value> results;
   for (mlir::Value operand : block.getTerminator()->getOperands())
     results.push_back(get(operand));

@@ -70,9 +70,10 @@ TEST(ChatTemplate, TextIsThatOfTheCheckpointsTemplates) {
     // Jinja's error about nothing, which is one of qwen3 by accident only.
     bool fails = oneCase["text"].is_null();
     EXPECT_EQ(text.isOk(), !fails) << oneCase;
-    if (text.isOk() && !fails)
+    if (text.isOk() && !fails) {
       EXPECT_EQ(textOf(text->pieces), oneCase["text"].get<std::string>())
           << oneCase;
+    }
   }
 }
 

@@ -53,8 +53,9 @@ public:
     EXPECT_EQ(found->finishReason, expected->finishReason);
     // The same drafts, too: the drafter's context was kept as well. Rounds that
     // are chosen depend on more.
-    if (!generate.chooseRows)
+    if (!generate.chooseRows) {
       EXPECT_EQ(found->acceptLengths, expected->acceptLengths);
+    }
     return *found;
   }
 

@@ -270,8 +270,9 @@ TEST(Sampling, PenaltiesCountTheDraftsBeforeARow) { // P4.05
     Generation result = write(*speculator, {4}, generate);
     EXPECT_EQ(result.ids, expected);
     // Drafts that see the penalties, too, are always right.
-    if (drafts != DraftChoice::Likeliest)
+    if (drafts != DraftChoice::Likeliest) {
       EXPECT_EQ(result.acceptLengths[0], 6u);
+    }
   }
 }
 

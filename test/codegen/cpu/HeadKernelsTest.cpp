@@ -154,11 +154,13 @@ TEST_P(HeadKernels, search) {
       EXPECT_EQ(counts[2], 5 + sum);
       EXPECT_EQ(counts[3], 5 + (rows && sum >= tiles));
       // What is all the same leaves nothing out.
-      if (each.kind == Kind::EqualRows && rows)
+      if (each.kind == Kind::EqualRows && rows) {
         EXPECT_GE(sum, tiles);
+      }
       // A row alone and one that is like no other do not need much.
-      if (each.kind == Kind::Random && outputs == 1000 && rows == 1)
+      if (each.kind == Kind::Random && outputs == 1000 && rows == 1) {
         EXPECT_LT(sum, tiles / 4);
+      }
     }
   }
 }

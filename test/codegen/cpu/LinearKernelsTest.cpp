@@ -320,9 +320,10 @@ TEST_P(LinearKernels, narrowRowsStayInfiniteOrNoNumber) {
         x[place] = bad;
         kernels.run(arithmetic + "_q", {&x, &w, &y}, 1, 1);
         for (int64_t output = 0; output < 16; ++output)
-          if (weight.at(output, place) != 0)
+          if (weight.at(output, place) != 0) {
             EXPECT_FALSE(std::isfinite(y[output]))
                 << arithmetic << ", output " << output << ": " << y[output];
+          }
       }
 }
 

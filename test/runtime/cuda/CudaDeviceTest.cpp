@@ -228,8 +228,9 @@ TEST_F(CudaDeviceTest, EveryCallThatFailsIsNamedAndAllIsGivenBack) {
       machine.callsBeforeFailure = before;
       std::string problem = problemOf(programsSpec());
       // Whether a kernel takes no more parameters is asked by failing.
-      if (call != "cuFuncGetParamInfo" && call != "cuCtxSetCurrent")
+      if (call != "cuFuncGetParamInfo" && call != "cuCtxSetCurrent") {
         EXPECT_NE(problem, "") << call << " " << before;
+      }
       EXPECT_EQ(machine.liveObjects, 0u) << call << " " << before;
     }
 }
