@@ -3,6 +3,7 @@
 #include "runtime/Speculator.h"
 #include "test/runtime/FakePair.h"
 
+#include <deque>
 #include <gtest/gtest.h>
 
 using namespace tandem;
@@ -204,8 +205,9 @@ public:
   Conversation talk;
   GenerateOptions generate;
   Tokens history;
-  /// Tokens up to the end of every question.
-  std::vector<size_t> questionEnds;
+  /// Tokens up to the end of every question. An end stays where it is when
+  /// another one comes, which may be asked for in the same expression.
+  std::deque<size_t> questionEnds;
 };
 
 } // namespace
