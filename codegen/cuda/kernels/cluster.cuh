@@ -23,15 +23,16 @@
 namespace tandem {
 
 /// Comes to the barrier of all threads of a cluster, by whole warps, once
-/// before each waitForCluster().
+/// before each waitForCluster(). What a thread has written before need not be
+/// there for other blocks, but for barriers that showBarriers() has made known:
+/// to be sure of more, it would wait for all the copies that it has started.
 __device__ inline void comeToCluster() {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 #endif
 }
 
-/// Waits until all threads have come; then what they have written to shared
-/// memory before is there.
+/// Waits until all threads have come.
 __device__ inline void waitForCluster() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");

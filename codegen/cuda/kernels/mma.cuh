@@ -155,7 +155,8 @@ __device__ inline void arrive(u32 barrier) {
 }
 __device__ inline void arrive(u64 *barrier) { arrive(sharedAddress(barrier)); }
 
-/// Makes barriers known to copies. By the thread that has made them.
+/// Makes barriers known to copies, and to blocks of a cluster that meet
+/// afterwards. By the thread that has made them.
 __device__ inline void showBarriers() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
