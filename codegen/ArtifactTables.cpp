@@ -18,9 +18,6 @@ using namespace tandem::codegen;
 using flatbuffers::FlatBufferBuilder;
 using flatbuffers::Offset;
 
-/// Blobs start at multiples of this, so that every vector load is aligned.
-static constexpr uint64_t kBlobAlignment = 64;
-
 BlobLayout::BlobLayout(const ArtifactContents &contents) {
   uint64_t end = 0;
   auto place = [&](uint64_t bytes) {

@@ -18,6 +18,10 @@
 
 namespace tandem::codegen {
 
+/// Blobs start at multiples of this, a line of a GPU's caches: what is copied
+/// from the middle of a line takes one line more each time.
+constexpr uint64_t kBlobAlignment = 128;
+
 /// All that an artefact is made of, but the weights, which stay in their
 /// checkpoints.
 /// Tokens that a self-test writes, and the shortest context that it and its

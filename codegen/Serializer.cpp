@@ -185,7 +185,7 @@ void ArtifactWriter::writeBytes(ArrayRef<uint8_t> bytes) {
 }
 
 void ArtifactWriter::startBlob(const artifact::Blob &blob) {
-  static constexpr uint8_t zeros[64] = {};
+  static constexpr uint8_t zeros[kBlobAlignment] = {};
   assert(blob.offset() - blobBytes < sizeof(zeros));
   writeBytes(ArrayRef(zeros, blob.offset() - blobBytes));
 }
