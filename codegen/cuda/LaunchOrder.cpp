@@ -175,6 +175,12 @@ LaunchOrder::LaunchOrder(mlir::ModuleOp planModule) {
     for (auto launch : program.getBody().getOps<plan::LaunchOp>()) {
       if (before && isBeside(launch.getKernel()))
         partners.insert(before.getKernel());
+      auto isLayer = [&](plan::LaunchOp some) {
+        plan::KernelOp kernel = kernels.lookup(some.getKernel());
+        return kernel && isFewRowsOfCodes(kernel);
+      };
+      if (before && isLayer(before) && isLayer(launch))
+        beforeLayers.insert(before.getKernel());
       before = launch;
     }
   }

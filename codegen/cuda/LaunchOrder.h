@@ -38,6 +38,11 @@ public:
   bool takesSecondHalf(llvm::StringRef kernel) const {
     return secondHalves.contains(kernel);
   }
+  /// Whether a layer of codes stands right behind the kernel, one itself, in
+  /// some program.
+  bool hasLayerBehind(llvm::StringRef kernel) const {
+    return beforeLayers.contains(kernel);
+  }
   /// Whether the cache of the kernel and how many rows were accepted are there
   /// when it begins.
   bool hasState(llvm::StringRef kernel) const {
@@ -64,7 +69,7 @@ private:
                     const llvm::StringMap<plan::KernelOp> &kernels);
 
   llvm::StringSet<> besides, partners, changing, movingStarts, firstWriters,
-      secondHalves;
+      secondHalves, beforeLayers;
 };
 
 } // namespace tandem::codegen

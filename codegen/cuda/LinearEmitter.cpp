@@ -201,6 +201,12 @@ void KernelEmitter::emitFewRows(const Units &units, int64_t tilesPerItem,
   int64_t ticketBytes = 0,
           rangeTiles =
               static_cast<int64_t>(divideCeil(items, ranges)) * tilesPerItem;
+  // The ring of the next layer comes through the same memory. More than 8
+  // tokens keep multiprocessors busy for so long that it has time.
+  constexpr int64_t fewTokens = 8, restPart = 4;
+  bool letsBeginLate =
+      copiesTiles && tokens > fewTokens && order.hasLayerBehind(kernel.symbol);
+  int64_t restTiles = letsBeginLate ? rangeTiles / restPart : rangeTiles;
   if (cut.slices > clusterBlocks) {
     ticketBytes = getTicketBytes(rowBlocks * ranges);
     kernel.scratch =
@@ -214,7 +220,9 @@ void KernelEmitter::emitFewRows(const Units &units, int64_t tilesPerItem,
   numbers({{"sumWarps", sumWarps},
            {"cluster", clusterBlocks},
            {"itemTiles", tilesPerItem}});
-  numbers({{"rangeTiles", rangeTiles}, {"ticketBytes", ticketBytes}});
+  numbers({{"rangeTiles", rangeTiles},
+           {"restTiles", restTiles},
+           {"ticketBytes", ticketBytes}});
   flag("copiesTiles", copiesTiles);
   kernel.block = warps * 32;
   if (isHalf)

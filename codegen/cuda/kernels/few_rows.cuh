@@ -43,7 +43,8 @@
 // allows that (common.cuh): as many stages as the ring has. On sm_90 two blocks
 // have room in a multiprocessor, so the next launch fills its ring while this
 // one multiplies; it may begin when this one has its tokens, which would stand
-// in one queue with its weights. A multiprocessor must not take two blocks of
+// in one queue with its weights, and has asked for all but C::restTiles of its
+// own tiles, which would, too. A multiprocessor must not take two blocks of
 // one launch: the first to be free would, and others would get none. So layers
 // that follow each other take different halves, one more than half of the
 // shared memory and the other more than half of the registers. Registers belong
@@ -90,6 +91,10 @@ template <typename C, typename Units> struct FewRows : FewTokens<C, Units> {
   using Base::sumsThere;
   using Base::tileBytes;
   using Base::units;
+
+  /// Whether the ring warp lets the next kernel begin.
+  static constexpr bool letsBeginLate =
+      C::copiesTiles && C::rangeTiles > C::stages + C::restTiles;
 
   //===--------------------------------------------------------------------===//
   // Weights
@@ -331,6 +336,11 @@ template <typename C, typename Units> struct FewRows : FewTokens<C, Units> {
   /// calls \p after(tile). \p sliceUnit is the first unit of the slice.
   template <typename After>
   __device__ void fillRing(i32 sliceUnit, After after) const {
+    // The first tile that is not asked for yet when the next kernel may begin.
+    i32 rest = end - C::restTiles;
+    if constexpr (letsBeginLate)
+      if (begin + C::stages >= rest)
+        letNextKernelBegin();
 #pragma unroll 1
     for (i32 tile = begin; tile < end; ++tile) {
       u32 number = tile - begin, which = number % 2;
@@ -338,6 +348,9 @@ template <typename C, typename Units> struct FewRows : FewTokens<C, Units> {
       if (isCopier()) {
         arrive(sumsRead(which));
         fetchTile(tile + C::stages, number % C::stages, sliceUnit);
+        if constexpr (letsBeginLate)
+          if (tile + C::stages + 1 == rest)
+            letNextKernelBegin();
       }
       __syncwarp();
       after(tile);
@@ -416,7 +429,7 @@ __device__ void fewRows(Layer<C> layer, const i32 *live, i32 rows, u8 *scratch,
       block.fetchUnit(ahead, 0);
     waitForInput<C>();
     block.loadTokens();
-    if constexpr (C::copiesTiles)
+    if constexpr (C::copiesTiles && !Block::letsBeginLate)
       letNextKernelBegin();
     if constexpr (C::hasNorm && !Block::sumsOwn)
       rowFactors<C, 16, Block::productThreads, kProductsMeet>(

@@ -282,6 +282,21 @@ TEST_F(LaunchOrderTest, HalvesAreThoseOfAllPrograms) {
   EXPECT_FALSE(anyMeet(order, "ed"));
 }
 
+TEST_F(LaunchOrderTest, LayersOfCodesKnowWhetherOneStandsRightBehind) {
+  LaunchOrder order =
+      read({layers("ab") + delta + layers("d") + small, layers("eb")});
+  for (const char *name : {"a", "e"})
+    EXPECT_TRUE(order.hasLayerBehind(name)) << name;
+  // In front of something else, or at the end.
+  for (const char *name : {"b", "d", "delta", "small"})
+    EXPECT_FALSE(order.hasLayerBehind(name)) << name;
+  // One program is enough.
+  EXPECT_TRUE(read({layers("a") + delta, layers("ab")}).hasLayerBehind("a"));
+  // Many rows have no ring to fill.
+  EXPECT_FALSE(read({layers("a") + wide}).hasLayerBehind("a"));
+  EXPECT_FALSE(read({wide + layers("a")}).hasLayerBehind("wide"));
+}
+
 TEST_F(LaunchOrderTest, OtherLaunchesBetweenLayersChangeNoHalf) {
   std::string copy = copyTo("%c", "memref<2304xi8>");
   LaunchOrder order = read({layers("a") + delta + layers("b") + wide + copy +
