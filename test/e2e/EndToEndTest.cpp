@@ -467,8 +467,6 @@ TEST(RowBitsTest, LaterRowsChangeNothing) { // P2.07, P4.01
   }
 }
 
-/// The first token behind a prompt is the likeliest of the scores of its last
-/// row, wherever in a chunk it ends.
 TEST(FileTest, WeightsBeginAtLines) {
   auto opened = Artifact::open(TANDEM_PAIRS "/tiny.tandem");
   ASSERT_TRUE(opened.isOk()) << opened.status().message();
@@ -477,6 +475,8 @@ TEST(FileTest, WeightsBeginAtLines) {
         << weight->name()->string_view();
 }
 
+/// The first token behind a prompt is the likeliest of the scores of its last
+/// row, wherever in a chunk it ends.
 TEST(PrefillTest, EndsAnywhere) { // P2.05, P2.06
   Pair &pair = Pair::get("tiny");
   Ids text = firstOf(getGolden("tiny").prompts()[6].ids, 130);
