@@ -103,6 +103,7 @@ private:
     cost.linearOperations += 2.0 * rows * columns * outputs;
   }
   void addAttention();
+  void addAttentionInputs(int64_t caches);
   void addDelta();
   void addConvolution();
   /// Inputs of the delta rule of `count` rows, as they wait in the cache.
@@ -156,6 +157,16 @@ void LaunchCost::addOperands() {
   }
 }
 
+/// Rows are appended to \p caches caches, and norms and rotations are seven
+/// operations on every number.
+void LaunchCost::addAttentionInputs(int64_t caches) {
+  double heads = 2.0 * double(caches) * number("heads");
+  cost.keyValues += rows * heads * number("dim") *
+                    getElementBytes(launch.getOutputs().back());
+  cost.operations +=
+      7.0 * rows * number("dim") * (number("query_heads") + heads / 2);
+}
+
 /// Every row sees the keys before it, or a window of them; memory gives each
 /// of the keys and values once, because all rows go over them together.
 void LaunchCost::addAttention() {
@@ -171,9 +182,11 @@ void LaunchCost::addAttention() {
   }
   int64_t first = window ? std::max<int64_t>(0, context - window + 1) : 0;
   cost.keyValues += double(end - first) * 2 * number("heads") * number("dim") *
-                    getElementBytes(launch.getInputs()[1]);
+                    getElementBytes(launch.getOutputs()[0]);
   cost.attentionOperations +=
       4.0 * seen * number("query_heads") * number("dim");
+  if (kernel.getParameters().contains("dims"))
+    addAttentionInputs(1);
 }
 
 /// A row is seven operations on every number of the state: it decays (1), the
@@ -216,14 +229,8 @@ void LaunchCost::addFamily() {
     cost.keyValues += 2.0 * rows * number("heads") * number("dim") *
                       getElementBytes(launch.getOutputs()[0]);
     return;
-  case KernelFamily::attention_inputs: {
-    double heads = 2.0 * number("caches") * number("heads");
-    cost.keyValues += rows * heads * number("dim") *
-                      getElementBytes(launch.getOutputs().back());
-    cost.operations +=
-        7.0 * rows * number("dim") * (number("query_heads") + heads / 2);
-    return;
-  }
+  case KernelFamily::attention_inputs:
+    return addAttentionInputs(number("caches"));
   case KernelFamily::short_conv:
   case KernelFamily::delta_inputs:
     return addConvolution();

@@ -53,6 +53,7 @@ private:
   void addFusedLinear();
   void addDelta();
   void addAttentionInputs();
+  void addAttentionLayer();
 
   //===-- Parameters ------------------------------------------------------===//
 
@@ -272,6 +273,12 @@ LogicalResult ContractBuilder::checkRelations() {
   case KernelFamily::attention:
     if (failed(expectMultiple("query_heads", "heads")))
       return failure();
+    for (StringRef name : {"eps", "offset", "positions"})
+      if (number("dims") && !parameter(name))
+        return kernel.emitOpError("expects ") << name << " beside dims";
+    if (number("dims") > number("dim"))
+      return kernel.emitOpError("expects dims up to dim, but got ")
+             << number("dims") << " and " << number("dim");
     return expectSlotTiles();
   case KernelFamily::gated_delta:
     if (number("saves") && number("commit"))
@@ -398,6 +405,21 @@ void ContractBuilder::addAttentionInputs() {
   contract.perRow = true;
 }
 
+/// What attention_inputs takes of one cache, which is written, too.
+void ContractBuilder::addAttentionLayer() {
+  Operand keys = matrix(product({number("heads"), number("dim")}));
+  int64_t queries = product({number("query_heads"), number("dim")});
+  Operand norm = vector(number("dim"));
+  contract.inputs = {matrix(product({number("gated") ? 2 : 1, queries})),
+                     norm,
+                     keys,
+                     keys,
+                     norm,
+                     scalar()};
+  contract.inputs.push_back(ropeTable(contract.inputs.size()));
+  contract.outputs = {matrix(queries), keyValueCache()};
+}
+
 void ContractBuilder::addFamily() {
   int64_t columns = number("columns"), outputs = number("outputs");
   Contract &c = contract;
@@ -473,6 +495,8 @@ void ContractBuilder::addFamily() {
          true};
     if (number("gated"))
       c.inputs.push_back(query);
+    if (number("dims"))
+      addAttentionLayer();
     return;
   }
   case KernelFamily::short_conv:

@@ -376,6 +376,23 @@ def ConvertLmToPlanPass : Pass<"convert-lm-to-plan", "::mlir::ModuleOp"> {
                  ReportOption];
 }
 
+def FuseAttentionLayerPass : Pass<"plan-fuse-attention-layer", "::mlir::ModuleOp"> {
+  let summary = "Attention makes what it reads.";
+  let description = [{
+    ```mlir
+    plan.launch @attention_inputs ins(%x, %qn, %k, %v, %kn, %start, %table) outs(%q, %gate, %cache) rows 16
+    plan.launch @attention ins(%q, %cache, %start, %gate) outs(%y) rows 16
+    // becomes
+    plan.launch @attention_inputs ins(%x, %qn, %k, %v, %kn, %start, %table) outs(%y, %cache) rows 16
+    ```
+
+    for up to 16 rows, when nothing else reads what is between and heads are of 128 or 256 numbers, a multiple of 64 of which
+    turn. GPUs that have clusters of blocks, alone, have a kernel for it.
+  }];
+  let dependentDialects = ["::tandem::plan::PlanDialect"];
+  let options = [ReportOption];
+}
+
 def SelectKernelsPass : Pass<"plan-select-kernels", "::mlir::ModuleOp"> {
   let summary = "Choose the tiles of kernels by the rows they are launched for, and what they multiply.";
   let description = [{

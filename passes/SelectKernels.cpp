@@ -21,10 +21,15 @@ static constexpr StringLiteral kArithmetic = "arithmetic";
 
 /// Whether `kernel` is of a family with tiles of rows and has none yet.
 static bool needsRowTile(plan::KernelOp kernel) {
+  DictionaryAttr parameters = kernel.getParameters();
+  // Of attention those that make what they read.
+  if (kernel.getFamily() == plan::KernelFamily::attention &&
+      !parameters.contains("dims"))
+    return false;
   return llvm::is_contained(
              plan::getKernelSignature(kernel.getFamily()).optionalParameters,
              kRowTile) &&
-         !kernel.getParameters().contains(kRowTile);
+         !parameters.contains(kRowTile);
 }
 
 /// The smallest tile that holds `rows`, or the largest there is.

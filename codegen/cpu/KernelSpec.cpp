@@ -92,6 +92,8 @@ llvm::Error KernelSpec::checkForProcessor() const {
   if (kernelFamily == KernelFamily::attention && has("gated") &&
       getInt("gated") != 0)
     return makeError(name, "expects attention without a gate on a processor");
+  if (kernelFamily == KernelFamily::attention && has("dims"))
+    return makeError(name, "expects attention alone on a processor");
   if (kernelFamily == KernelFamily::gated_delta &&
       (has("saves") || has("normed") || has("taps")))
     return makeError(name, "expects a delta rule alone on a processor");

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/cuda/KernelEmitter.h"
+#include "dialects/plan/AttentionLayer.h"
 
 using namespace llvm;
 using namespace tandem;
@@ -23,6 +24,8 @@ void KernelEmitter::emitCacheAppend() {
 
 void KernelEmitter::emitAttention() {
   expectBf16();
+  if (spec.has("dims"))
+    return emitAttentionLayer();
   // The items of a block, the positions of a span, and the blocks that add
   // chunks up; attention.cuh. Launches of up to 16 rows are those of few
   // blocks.
@@ -86,6 +89,67 @@ void KernelEmitter::emitAttention() {
                         (isGated ? "gate" : "nullptr") +
                         ", output, live, rows, scratch");
   assertions += "static_assert(Attention<" + getStruct() +
+                ">::sharedBytes == " + std::to_string(kernel.shared) + ");\n";
+}
+
+/// Registers of a thread of attention_layer.cuh, so that a block has room
+/// beside a layer of codes of either half, and what it may take of shared
+/// memory for that: LinearEmitter.cpp.
+static constexpr int64_t kLayerRegisters = 120, kLayerBytes = 115584;
+
+void KernelEmitter::emitAttentionLayer() {
+  int64_t dim = get("dim"), heads = get("heads"), slots = get("slots");
+  int64_t group = get("query_heads") / heads, window = get("window");
+  bool isCausal = get("causal") != 0, isGated = getOr("gated", 0) != 0;
+  if (!target.copiesStretches)
+    refuse("expects clusters of blocks for attention that makes its inputs");
+  if (!plan::canMakeQueries(dim, heads, get("query_heads"), slots,
+                            get("dims")))
+    return refuse("cannot make the inputs of attention of this shape");
+  // Two-sided attention reads as many positions in all rows: then longer spans
+  // are one for each chunk of a window.
+  bool isLong = !isCausal && dim <= 128;
+  int64_t rows = getOr("row_tile", 16), span = isLong ? 96 : 64;
+  if (rows > 16 || maxRows > rows)
+    return refuse("expects up to 16 rows in attention that makes its inputs");
+  int64_t itemTiles = !isLong && rows * group <= 32 ? 2 : 4;
+  // Clusters that have room at once, of every head.
+  constexpr int64_t cluster = 4, mostClusters = 8;
+  int64_t clusters = std::clamp<int64_t>(
+      target.processors * 10 / 11 / cluster / heads, 1, mostClusters);
+  constexpr int64_t warps = 8;
+  int64_t parts = warps / itemTiles, items = itemTiles * 16;
+  numbers({{"dim", dim}, {"heads", heads}, {"queryHeads", get("query_heads")}});
+  numbers({{"slots", slots}, {"window", window}, {"rows", rows}});
+  numbers({{"span", span}, {"itemTiles", itemTiles}});
+  numbers({{"cluster", cluster}, {"clusters", clusters}});
+  numbers({{"dims", get("dims")}, {"positions", get("positions")}});
+  flag("causal", isCausal);
+  flag("gated", isGated);
+  flag("knowsStart", target.startsEarly && order.knowsStart(kernel.symbol));
+  waitsItself = true;
+  real("scaleBy", spec.getFloat("scale_by"));
+  real("eps", spec.getFloat("eps"));
+  real("offset", spec.getFloat("offset"));
+
+  kernel.block = warps * 32;
+  mostRegisters = kLayerRegisters;
+  clusterBlocks = cluster;
+  int64_t weightBytes = (2 * dim + rows * get("dims")) * 4;
+  kernel.shared = (items + 2 * span) * (dim + 8) * 2 +
+                  std::max(items * (span + 8) * 2, weightBytes) +
+                  (parts + span / 16) * items * 4 + 16;
+  if (kernel.shared > kLayerBytes)
+    refuse("needs more shared memory than half of a multiprocessor has");
+  kernel.grid = {{clusters}, {1}, {heads}};
+  // Units of 4 columns of an item, each with maximum and sum.
+  kernel.scratch = heads * clusters * items * (dim / 4) * (16 + 8);
+  operands({"const bf16 *query", "const f32 *queryNorm", "const bf16 *keys",
+            "const bf16 *values", "const f32 *keyNorm", "const i32 *start",
+            "const f32 *table", "bf16 *output", "bf16 *cache"});
+  call("attentionLayer", "query, queryNorm, keys, values, keyNorm, start, "
+                         "table, output, cache, live, rows, scratch");
+  assertions += "static_assert(AttentionLayer<" + getStruct() +
                 ">::sharedBytes == " + std::to_string(kernel.shared) + ");\n";
 }
 

@@ -110,6 +110,8 @@ SmallVector<StringRef> getHeaders(KernelFamily family) {
   // know the others.
   if (family == KernelFamily::gated_delta)
     return {"delta_chunk.cuh", "delta_layer.cuh"};
+  if (family == KernelFamily::attention)
+    return {"attention.cuh", "attention_layer.cuh"};
   return {getHeader(family)};
 }
 

@@ -60,6 +60,7 @@ private:
   // AttentionEmitter.cpp
   void emitCacheAppend();
   void emitAttention();
+  void emitAttentionLayer();
   void emitAttentionInputs();
 
   // DeltaEmitter.cpp

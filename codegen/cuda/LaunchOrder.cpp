@@ -93,12 +93,19 @@ static bool changesState(plan::LaunchOp launch, plan::KernelOp kernel,
   });
 }
 
+/// Whether \p launch, attention, makes its inputs; these are as many as those
+/// of attention_inputs of one cache.
+static bool makesInputs(plan::LaunchOp launch) {
+  return launch.getInputs().size() == 7;
+}
+
 /// Where a kernel that knows of earlier rows has `start` among its inputs;
 /// nothing for other kernels.
 static std::optional<size_t> getStart(plan::LaunchOp launch,
                                       KernelFamily family) {
   switch (family) {
   case KernelFamily::attention:
+    return makesInputs(launch) ? 5 : 2;
   case KernelFamily::cache_append:
     return 2;
   case KernelFamily::attention_inputs:
@@ -134,7 +141,8 @@ static bool movesStart(plan::LaunchOp launch, KernelFamily family,
       return true;
     if (family != KernelFamily::attention)
       return false;
-    mlir::Value cache = launch.getInputs()[1];
+    mlir::Value cache = makesInputs(launch) ? launch.getOutputs().back()
+                                            : launch.getInputs()[1];
     return overlap(output, cache) && !(output == cache && appendsFromStart());
   });
 }

@@ -64,8 +64,11 @@ constexpr StringLiteral kCacheAppend[] = {"dim", "heads", "slots"};
 // query [R, query_heads * dim], cache, start [1] i32 -> [R, query_heads * dim]
 //   [query_heads per row]; window 0: none; keys at positions < start + live
 //   rows are seen. GPU: gated 1 takes a gate like the query, behind the start,
-//   and multiplies by its sigmoid
-constexpr StringLiteral kAttentionOptions[] = {"activations", "gated"};
+//   and multiplies by its sigmoid. With dims, of up to 16 rows, the inputs of
+//   attention_inputs of one cache -> [R, query_heads * dim], cache
+constexpr StringLiteral kAttentionOptions[] = {
+    "activations", "dims",      "eps",     "gated",
+    "offset",      "positions", "row_tile"};
 constexpr StringLiteral kAttention[] = {
     "causal", "dim", "heads", "query_heads", "scale_by", "slots", "window"};
 // x [R, channels], w (taps), accepted [1] i32 -> [R, channels], cache
@@ -185,7 +188,7 @@ const KernelSignature kSignatures[] = {
     {kLastRow, kAny, 2, 1},       {kDropRows, kAny, 1, 1},
     {kSplit, kAny, 1, kVariadic}, {kConcatFeatures, kAny, kVariadic, 1},
     {kRope, kAny, 3, 1},          {kCacheAppend, kAny, 3, 1},
-    {kAttention, kAttentionOptions, kVariadic, 1},     {kShortConv, kAny, 3, 2},
+    {kAttention, kAttentionOptions, kVariadic, kVariadic},     {kShortConv, kAny, 3, 2},
     {kDeltaGate, kAny, 3, 1},     {kGatedDelta, kDeltaOptions, kVariadic, kVariadic},
     {kDeltaSave, kAny, 4, 1},     {kArgmax, kAny, 1, 1},
     {kMaskBlock, kAny, 1, 1},     {kUnmask, kAny, 2, 1},

@@ -54,6 +54,10 @@ LogicalResult PlanDialect::verifyOperationAttribute(Operation *op,
 
 bool tandem::plan::isGpu(StringRef arch) { return arch.starts_with("sm_"); }
 
+bool tandem::plan::hasClusters(StringRef arch) {
+  return arch.starts_with("sm_9");
+}
+
 bool tandem::plan::isPlainMemory(MemRefType type) {
   int64_t elements = 1;
   for (int64_t size : type.getShape()) {

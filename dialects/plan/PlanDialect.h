@@ -32,6 +32,9 @@ bool isPlainMemory(mlir::MemRefType type);
 /// Whether `arch`, as `--arch` has it, names a GPU and not a processor.
 bool isGpu(llvm::StringRef arch);
 
+/// Whether it is a GPU whose blocks can be clusters.
+bool hasClusters(llvm::StringRef arch);
+
 } // namespace tandem::plan
 
 #define GET_ATTRDEF_CLASSES

@@ -311,6 +311,148 @@ void addInputs(Suite &suite, const InputSizes &sizes, int start) {
   });
 }
 
+/// Attention that makes its inputs against attention_inputs and attention in
+/// launches of their own: caches are equal, outputs are sums in another order,
+/// rows alone are equal.
+void addLayer(Suite &suite, const Sizes &sizes, int64_t dims, bool gated,
+              const std::vector<int> &starts) {
+  int64_t dim = sizes.dim, columns = sizes.heads * dim, positions = 9000;
+  int64_t queryColumns = sizes.queryHeads * dim;
+  std::string name = "k" + std::to_string(suite.kernels.size());
+  std::string turns = "eps = 1.0e-6 : f32, offset = 1.0 : f32, " +
+                      number("dims", dims) + ", " +
+                      number("positions", positions);
+  char scale[32];
+  std::snprintf(scale, sizeof(scale), "%.9e", getScale(sizes));
+  std::string shape =
+      "{activations = bf16, " + number("dim", dim) + ", " +
+      number("heads", sizes.heads) + ", " +
+      number("query_heads", sizes.queryHeads) + ", " +
+      number("slots", sizes.slots) + ", " + number("gated", gated);
+  std::string sees = number("causal", sizes.causal) + ", " +
+                     number("window", sizes.window) + ", scale_by = " + scale +
+                     " : f32";
+  auto addTile = [&](int rows) {
+    return suite.kernel(name + "_r" + std::to_string(rows), "attention",
+                        shape + ", " + sees + ", " + turns + ", " +
+                            number("row_tile", rows) + "}",
+                        rows, /*needsClusters=*/true);
+  };
+  std::string layer = addTile(16), few = addTile(8);
+  std::string inputs = suite.kernel(
+      name + "_inputs", "attention_inputs",
+      shape + ", " + turns + ", " + number("caches", 1) + "}", 16);
+  std::string plain =
+      suite.kernel(name + "_plain", "attention", shape + ", " + sees + "}", 16);
+  suite.check([=](Run &run) {
+    if (!run.has(layer))
+      return;
+    constexpr int rows = 16;
+    std::vector<Bf16> queryNumbers =
+        randomBf16(rows * queryColumns * (gated ? 2 : 1), 1, 2);
+    std::vector<Bf16> keyNumbers = randomBf16(rows * columns, 2, 2);
+    std::vector<Bf16> valueNumbers = randomBf16(rows * columns, 3, 2);
+    Array<Bf16> query(run, queryNumbers), keys(run, keyNumbers);
+    Array<Bf16> values(run, valueNumbers);
+    Array<float> queryNorm(run, randomFloat(dim, 4));
+    Array<float> keyNorm(run, randomFloat(dim, 5));
+    Array<float> table(run, randomFloat(positions * dims, 6));
+    for (int start : starts)
+      for (int live : {16, 13, 1, 0}) {
+        std::string title = "attention layer " +
+                            std::to_string(sizes.queryHeads) + "/" +
+                            std::to_string(sizes.heads) + "x" +
+                            std::to_string(dim) +
+                            (sizes.causal ? " causal " : " ") +
+                            std::to_string(live) + " rows at " +
+                            std::to_string(start);
+        std::vector<Bf16> cacheNumbers =
+            randomBf16(2 * sizes.heads * sizes.slots * dim, 7);
+        // Slots of positions that are not, or no longer, there are poisoned.
+        int64_t oldest =
+            sizes.window ? std::max<int64_t>(0, start - sizes.window + 1) : 0;
+        std::vector<bool> present(sizes.slots);
+        for (int64_t p = oldest; p < start; ++p)
+          present[p % sizes.slots] = true;
+        for (int64_t i = 0; i < int64_t(cacheNumbers.size()); ++i)
+          if (!present[i / dim % sizes.slots])
+            cacheNumbers[i] = 0xffff;
+        Array<Bf16> cache(run, cacheNumbers), expectedCache(run, cacheNumbers);
+        Array<int32_t> at(run, std::vector<int32_t>{start});
+        Array<int32_t> liveMemory(run, std::vector<int32_t>{live});
+        Array<Bf16> rotated(run, size_t(rows * queryColumns));
+        Array<Bf16> gate(run, size_t(rows * queryColumns));
+        Array<Bf16> expected(run, size_t(rows * queryColumns));
+        Array<Bf16> output(run, size_t(rows * queryColumns));
+        std::vector<const Memory *> made = {&rotated}, read = {
+            &rotated, &expectedCache, &at};
+        if (gated) {
+          made.push_back(&gate);
+          read.push_back(&gate);
+        }
+        std::vector<const Memory *> operands = {
+            &query, &queryNorm, &keys, &values, &keyNorm, &at, &table};
+        std::vector<const Memory *> apart = operands, together = operands;
+        apart.insert(apart.end(), made.begin(), made.end());
+        apart.push_back(&expectedCache);
+        read.push_back(&expected);
+        together.push_back(&output);
+        together.push_back(&cache);
+        run.launch(inputs, apart, rows, &liveMemory);
+        run.launch(plain, read, rows, &liveMemory);
+        run.launch(layer, together, rows, &liveMemory);
+        std::vector<Bf16> got = output.values(), wanted = expected.values();
+        run.untouched(title, got, live * queryColumns);
+        run.same(title + ", cache", expectedCache.values(), cache.values());
+        double microseconds = run.time();
+        if (live == 0)
+          continue;
+        wanted.resize(live * queryColumns);
+        std::vector<float> numbers = toFloats(wanted);
+        std::vector<Bf16> some(got.begin(), got.begin() + live * queryColumns);
+        run.compare(title,
+                    std::vector<double>(numbers.begin(), numbers.end()),
+                    toFloats(some), 1.6e-2, microseconds);
+        bool repeats = true;
+        for (int i = 0; i < 20; ++i) {
+          output.poison();
+          run.launch(layer, together, rows, &liveMemory);
+          repeats &= output.values() == got;
+        }
+        run.report(title + ", 20 times",
+                   repeats ? "same bits" : "DIFFERENT BITS", repeats);
+        if (!sizes.causal)
+          continue;
+        bool equal = true;
+        for (int row = 0; row < live; ++row) {
+          auto slice = [&](const std::vector<Bf16> &all) {
+            size_t width = all.size() / rows;
+            return std::vector<Bf16>(all.begin() + row * width,
+                                     all.begin() + (row + 1) * width);
+          };
+          Array<Bf16> oneQuery(run, slice(queryNumbers));
+          Array<Bf16> oneKey(run, slice(keyNumbers));
+          Array<Bf16> oneValue(run, slice(valueNumbers));
+          Array<int32_t> there(run, std::vector<int32_t>{start + row});
+          for (const std::string &kernel : {few, layer}) {
+            Array<Bf16> alone(run, size_t(queryColumns));
+            run.launch(kernel,
+                       {&oneQuery, &queryNorm, &oneKey, &oneValue, &keyNorm,
+                        &there, &table, &alone, &cache},
+                       1);
+            equal &= std::memcmp(alone.values().data(),
+                                 got.data() + row * queryColumns,
+                                 queryColumns * 2) == 0;
+          }
+        }
+        run.report(title + ", rows alone",
+                   equal ? "same bits" : "DIFFERENT BITS", equal);
+        run.same(title + ", cache behind rows alone", expectedCache.values(),
+                 cache.values());
+      }
+  });
+}
+
 } // namespace
 
 void tandem::gpucheck::addAttentionChecks(Suite &suite) {
@@ -341,6 +483,14 @@ void tandem::gpucheck::addAttentionChecks(Suite &suite) {
   addGated(suite, {256, 4, 16, 8464, true, 0, 64}, 100);
   addGated(suite, {24, 1, 7, 64, true, 0, 9}, 30);
   addGated(suite, {7, 1, 2, 64, false, 0, 5}, 30);
+  // Both in one: spans that rows share and begin, several spans a chunk.
+  addLayer(suite, {256, 4, 16, 8464, true, 0, 16}, 64, true,
+           {0, 5, 60, 2104, 2176, 8320});
+  addLayer(suite, {128, 2, 6, 4112, true, 0, 16}, 128, false, {0, 1000, 4000});
+  addLayer(suite, {256, 8, 16, 1040, true, 1024, 16}, 64, true,
+           {0, 900, 5000});
+  addLayer(suite, {128, 8, 32, 1040, false, 1024, 16}, 128, false,
+           {0, 3, 900, 1035, 5000});
   // What it reads: a gate, a ring that wraps, layers together, odd heads.
   addInputs(suite, {256, 4, 16, 4112, 64, true, 1, 16}, 2104);
   addInputs(suite, {256, 4, 16, 4112, 64, true, 1, 64}, 0);

@@ -30,9 +30,9 @@ public:
   explicit Builder(Suite &suite) : suite(suite) {}
 
   std::string kernel(const std::string &family, const std::string &parameters,
-                     int rows) {
+                     int rows, bool needsClusters = false) {
     return suite.kernel("bench" + std::to_string(kernels++), family,
-                        "{" + parameters + "}", rows);
+                        "{" + parameters + "}", rows, needsClusters);
   }
 
   /// A fused layer of codes (group > 0) or of bf16.
@@ -170,6 +170,41 @@ public:
           {2 * heads * slots * dim * 2, true},
           {4, false, int32_t(start), true},
           {16 * queryHeads * dim * 2}},
+         2 * heads * seen * dim * 2});
+  }
+
+  /// Attention that makes its inputs, of a target with gates or a drafter.
+  void attentionLayer(int64_t start, int64_t slots, int64_t queryHeads,
+                      int64_t heads, int64_t dim, int64_t dims, int64_t window,
+                      int rows) {
+    bool gated = window == 0;
+    std::string name = kernel(
+        "attention",
+        "activations = bf16, eps = 1.0e-6 : f32, offset = 1.0 : f32, " +
+            number("causal", gated) + ", " + number("gated", gated) + ", " +
+            number("dim", dim) + ", " + number("heads", heads) + ", " +
+            number("query_heads", queryHeads) + ", scale_by = 0.0625 : f32, " +
+            number("slots", slots) + ", " + number("window", window) + ", " +
+            number("dims", dims) + ", " + number("positions", 8464) + ", " +
+            number("row_tile", rows > 8 ? 16 : 8),
+        rows, /*needsClusters=*/true);
+    int64_t queries = rows * queryHeads * dim * 2, keys = rows * heads * dim * 2;
+    int64_t seen = window ? std::min(window + rows, start + rows) : start + rows;
+    benchmarks.push_back(
+        {"attention and its inputs at " + std::to_string(start) +
+             (window ? ", window " + std::to_string(window) : "") + ", " +
+             std::to_string(rows) + " rows",
+         name,
+         rows,
+         {{(gated ? 2 : 1) * queries},
+          {dim * 4},
+          {keys},
+          {keys},
+          {dim * 4},
+          {4, false, int32_t(start), true},
+          {8464 * dims * 4},
+          {queries},
+          {2 * heads * slots * dim * 2, true}},
          2 * heads * seen * dim * 2});
   }
 
@@ -329,6 +364,11 @@ std::vector<Benchmark> tandem::gpucheck::addBenchmarks(Suite &suite) {
   builder.attention(2160, 16384, 16, 4, 256, 0);
   builder.attention(8304, 16384, 16, 4, 256, 0);
   builder.attention(2160, 1040, 32, 8, 128, 1024);
+  for (int rows : {16, 1}) {
+    builder.attentionLayer(2160, 16384, 16, 4, 256, 64, 0, rows);
+    builder.attentionLayer(8304, 16384, 16, 4, 256, 64, 0, rows);
+  }
+  builder.attentionLayer(2160, 1040, 32, 8, 128, 128, 1024, 16);
   builder.attentionInputs(16, 4, 256, 64, true, 1);
   builder.attentionInputs(32, 8, 128, 128, false, 1);
   builder.attentionInputs(0, 8, 128, 128, false, 5);
@@ -461,6 +501,8 @@ void tandem::gpucheck::runBenchmarks(Run &run,
               "us, early", "GB/s", "% copy", "% early");
   double copyRate = 0;
   for (const Benchmark &bench : benchmarks) {
+    if (!run.has(bench.kernel))
+      continue;
     Operands operands(run, bench, random);
     double plain = measure(run, bench, operands, false);
     double early = measure(run, bench, operands, true);

@@ -20,9 +20,13 @@
 using namespace llvm;
 using namespace tandem;
 
-/// A plan with all kernels of \p suite, each launched once with its largest
-/// number of rows.
-static std::string writePlan(const gpucheck::Suite &suite) {
+/// A plan with all kernels of \p suite that \p arch can run, each launched
+/// once with its largest number of rows.
+static std::string writePlan(gpucheck::Suite suite, StringRef arch) {
+  if (!plan::hasClusters(arch))
+    erase_if(suite.kernels, [](const gpucheck::KernelCase &kernel) {
+      return kernel.needsClusters;
+    });
   std::string text;
   raw_string_ostream os(text);
   for (const gpucheck::KernelCase &kernel : suite.kernels)
@@ -117,15 +121,15 @@ int main(int argc, char **argv) {
   context.loadDialect<plan::PlanDialect>();
   gpucheck::Suite suite = isBench ? gpucheck::Suite() : gpucheck::makeSuite();
   gpucheck::addBenchmarks(suite);
-  std::string text = writePlan(suite);
-  mlir::OwningOpRef<mlir::ModuleOp> module =
-      mlir::parseSourceString<mlir::ModuleOp>(text, &context);
-  if (!module)
-    return 1;
   for (auto [arch, kind] :
        {std::pair<StringRef, StringRef>{"sm_90", "cubin"}, {"sm_86", "ptx"}}) {
     if (isBench && kind == "ptx")
       continue;
+    mlir::OwningOpRef<mlir::ModuleOp> module =
+        mlir::parseSourceString<mlir::ModuleOp>(writePlan(suite, arch),
+                                                &context);
+    if (!module)
+      return 1;
     if (Error error = compile(*module, directory, arch, kind)) {
       errs() << toString(std::move(error)) << "\n";
       return 1;

@@ -79,6 +79,9 @@ public:
 
   const Driver &driver;
 
+  /// Whether \p kernel was compiled for this kind.
+  bool has(const std::string &kernel) const { return kernels.count(kernel); }
+
   /// Launches \p kernel on \p operands. \p live null: all \p rows are live.
   void launch(const std::string &kernel,
               const std::vector<const Memory *> &operands, int rows,

@@ -19,6 +19,8 @@ struct KernelCase {
   std::string parameters;
   /// Rows of its largest launch.
   int maxRows = 64;
+  /// Whether it takes clusters of blocks: sm_90.
+  bool needsClusters = false;
 };
 
 /// All kernels, for the program that compiles them, and all checks, for the one
@@ -29,8 +31,9 @@ struct Suite {
 
   /// Adds a kernel, and returns its name.
   std::string kernel(const std::string &name, const std::string &family,
-                     const std::string &parameters, int maxRows = 64) {
-    kernels.push_back({name, family, parameters, maxRows});
+                     const std::string &parameters, int maxRows = 64,
+                     bool needsClusters = false) {
+    kernels.push_back({name, family, parameters, maxRows, needsClusters});
     return name;
   }
   void check(std::function<void(Run &)> body) {
