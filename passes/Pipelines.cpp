@@ -17,7 +17,7 @@ ArrayRef<StringLiteral> tandem::getOptionalPasses() {
       "lm-fuse-residual",       "lm-fuse-delta-inputs",
       "lm-fuse-head-argmax",    "lm-fuse-attention-inputs",
       "lm-fuse-attention-gate", "lm-fuse-delta-norm",
-      "lm-fuse-delta-layer",    "plan-fuse-attention-layer",
+      "lm-fuse-delta-layer",
   };
   return passes;
 }
@@ -91,8 +91,9 @@ void tandem::buildPlanPipeline(OpPassManager &manager,
   conversion.arch = options.arch;
   manager.addPass(createConvertLmToPlanPass(conversion));
   manager.addPass(createCanonicalizerPass());
-  if (plan::isGpu(options.arch))
-    addOptionalPass(manager, options, createFuseAttentionLayerPass());
+  // Not one that can be left out: what it makes sums in an order of its own.
+  if (plan::hasClusters(options.arch))
+    manager.addPass(createFuseAttentionLayerPass());
   SelectKernelsPassOptions selection;
   selection.arithmetic = options.arithmetic;
   manager.addPass(createSelectKernelsPass(selection));

@@ -103,8 +103,7 @@ void KernelEmitter::emitAttentionLayer() {
   bool isCausal = get("causal") != 0, isGated = getOr("gated", 0) != 0;
   if (!target.copiesStretches)
     refuse("expects clusters of blocks for attention that makes its inputs");
-  if (!plan::canMakeQueries(dim, heads, get("query_heads"), slots,
-                            get("dims")))
+  if (!plan::canMakeQueries(dim, heads, get("query_heads"), slots, get("dims")))
     return refuse("cannot make the inputs of attention of this shape");
   // Two-sided attention reads as many positions in all rows: then longer spans
   // are one for each chunk of a window.

@@ -67,8 +67,7 @@ constexpr StringLiteral kCacheAppend[] = {"dim", "heads", "slots"};
 //   and multiplies by its sigmoid. With dims, of up to 16 rows, the inputs of
 //   attention_inputs of one cache -> [R, query_heads * dim], cache
 constexpr StringLiteral kAttentionOptions[] = {
-    "activations", "dims",      "eps",     "gated",
-    "offset",      "positions", "row_tile"};
+    "activations", "dims", "eps", "gated", "offset", "positions", "row_tile"};
 constexpr StringLiteral kAttention[] = {
     "causal", "dim", "heads", "query_heads", "scale_by", "slots", "window"};
 // x [R, channels], w (taps), accepted [1] i32 -> [R, channels], cache

@@ -324,11 +324,11 @@ void addLayer(Suite &suite, const Sizes &sizes, int64_t dims, bool gated,
                       number("positions", positions);
   char scale[32];
   std::snprintf(scale, sizeof(scale), "%.9e", getScale(sizes));
-  std::string shape =
-      "{activations = bf16, " + number("dim", dim) + ", " +
-      number("heads", sizes.heads) + ", " +
-      number("query_heads", sizes.queryHeads) + ", " +
-      number("slots", sizes.slots) + ", " + number("gated", gated);
+  std::string shape = "{activations = bf16, " + number("dim", dim) + ", " +
+                      number("heads", sizes.heads) + ", " +
+                      number("query_heads", sizes.queryHeads) + ", " +
+                      number("slots", sizes.slots) + ", " +
+                      number("gated", gated);
   std::string sees = number("causal", sizes.causal) + ", " +
                      number("window", sizes.window) + ", scale_by = " + scale +
                      " : f32";
@@ -339,9 +339,9 @@ void addLayer(Suite &suite, const Sizes &sizes, int64_t dims, bool gated,
                         rows, /*needsClusters=*/true);
   };
   std::string layer = addTile(16), few = addTile(8);
-  std::string inputs = suite.kernel(
-      name + "_inputs", "attention_inputs",
-      shape + ", " + turns + ", " + number("caches", 1) + "}", 16);
+  std::string inputs =
+      suite.kernel(name + "_inputs", "attention_inputs",
+                   shape + ", " + turns + ", " + number("caches", 1) + "}", 16);
   std::string plain =
       suite.kernel(name + "_plain", "attention", shape + ", " + sees + "}", 16);
   suite.check([=](Run &run) {
@@ -359,13 +359,11 @@ void addLayer(Suite &suite, const Sizes &sizes, int64_t dims, bool gated,
     Array<float> table(run, randomFloat(positions * dims, 6));
     for (int start : starts)
       for (int live : {16, 13, 1, 0}) {
-        std::string title = "attention layer " +
-                            std::to_string(sizes.queryHeads) + "/" +
-                            std::to_string(sizes.heads) + "x" +
-                            std::to_string(dim) +
-                            (sizes.causal ? " causal " : " ") +
-                            std::to_string(live) + " rows at " +
-                            std::to_string(start);
+        std::string title =
+            "attention layer " + std::to_string(sizes.queryHeads) + "/" +
+            std::to_string(sizes.heads) + "x" + std::to_string(dim) +
+            (sizes.causal ? " causal " : " ") + std::to_string(live) +
+            " rows at " + std::to_string(start);
         std::vector<Bf16> cacheNumbers =
             randomBf16(2 * sizes.heads * sizes.slots * dim, 7);
         // Slots of positions that are not, or no longer, there are poisoned.
@@ -384,8 +382,8 @@ void addLayer(Suite &suite, const Sizes &sizes, int64_t dims, bool gated,
         Array<Bf16> gate(run, size_t(rows * queryColumns));
         Array<Bf16> expected(run, size_t(rows * queryColumns));
         Array<Bf16> output(run, size_t(rows * queryColumns));
-        std::vector<const Memory *> made = {&rotated}, read = {
-            &rotated, &expectedCache, &at};
+        std::vector<const Memory *> made = {&rotated},
+                                    read = {&rotated, &expectedCache, &at};
         if (gated) {
           made.push_back(&gate);
           read.push_back(&gate);
@@ -410,8 +408,7 @@ void addLayer(Suite &suite, const Sizes &sizes, int64_t dims, bool gated,
         wanted.resize(live * queryColumns);
         std::vector<float> numbers = toFloats(wanted);
         std::vector<Bf16> some(got.begin(), got.begin() + live * queryColumns);
-        run.compare(title,
-                    std::vector<double>(numbers.begin(), numbers.end()),
+        run.compare(title, std::vector<double>(numbers.begin(), numbers.end()),
                     toFloats(some), 1.6e-2, microseconds);
         bool repeats = true;
         for (int i = 0; i < 20; ++i) {
@@ -487,8 +484,7 @@ void tandem::gpucheck::addAttentionChecks(Suite &suite) {
   addLayer(suite, {256, 4, 16, 8464, true, 0, 16}, 64, true,
            {0, 5, 60, 2104, 2176, 8320});
   addLayer(suite, {128, 2, 6, 4112, true, 0, 16}, 128, false, {0, 1000, 4000});
-  addLayer(suite, {256, 8, 16, 1040, true, 1024, 16}, 64, true,
-           {0, 900, 5000});
+  addLayer(suite, {256, 8, 16, 1040, true, 1024, 16}, 64, true, {0, 900, 5000});
   addLayer(suite, {128, 8, 32, 1040, false, 1024, 16}, 128, false,
            {0, 3, 900, 1035, 5000});
   // What it reads: a gate, a ring that wraps, layers together, odd heads.

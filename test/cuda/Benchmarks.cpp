@@ -188,8 +188,10 @@ public:
             number("dims", dims) + ", " + number("positions", 8464) + ", " +
             number("row_tile", rows > 8 ? 16 : 8),
         rows, /*needsClusters=*/true);
-    int64_t queries = rows * queryHeads * dim * 2, keys = rows * heads * dim * 2;
-    int64_t seen = window ? std::min(window + rows, start + rows) : start + rows;
+    int64_t queries = rows * queryHeads * dim * 2,
+            keys = rows * heads * dim * 2;
+    int64_t seen =
+        window ? std::min(window + rows, start + rows) : start + rows;
     benchmarks.push_back(
         {"attention and its inputs at " + std::to_string(start) +
              (window ? ", window " + std::to_string(window) : "") + ", " +

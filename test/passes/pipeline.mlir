@@ -27,6 +27,17 @@
 // APART: lm-lower-speculate
 // APART-NOT: lm-fuse-delta-layer
 
+// RUN: echo "module {}" | qopt --tandem-pipeline=arch=sm_90 \
+// RUN:   --dump-pass-pipeline 2>&1 >/dev/null | FileCheck %s --check-prefix=CLUSTERS
+// RUN: echo "module {}" | qopt --tandem-pipeline=arch=sm_86 \
+// RUN:   --dump-pass-pipeline 2>&1 >/dev/null | FileCheck %s --check-prefix=BLOCKS
+
+// CLUSTERS: convert-lm-to-plan
+// CLUSTERS: plan-fuse-attention-layer
+// CLUSTERS: plan-select-kernels
+// BLOCKS-NOT: plan-fuse-attention-layer
+// BLOCKS: plan-verify
+
 // DISABLED: lm-fuse-projections
 // DISABLED-NOT: lm-fuse-residual
 // DISABLED-NOT: lm-fuse-norm-linear

@@ -1037,6 +1037,18 @@ module attributes {plan.arch = "sm_90"} {
        eps = 1.0e-6 : f32, gated = 0 : i64, heads = 1 : i64,
        offset = 1.0 : f32, positions = 32 : i64, query_heads = 2 : i64,
        slots = 32 : i64}
+  // expected-error @below {{expects positions beside dims}}
+  plan.kernel @attention_kernel_2 attention
+      {activations = bf16, causal = 1 : i64, dim = 8 : i64, dims = 8 : i64,
+       eps = 1.0e-6 : f32, heads = 1 : i64, offset = 1.0 : f32,
+       query_heads = 2 : i64, scale_by = 1.0 : f32, slots = 32 : i64,
+       window = 0 : i64}
+  // expected-error @below {{expects dims up to dim, but got 10 and 8}}
+  plan.kernel @attention_kernel_3 attention
+      {activations = bf16, causal = 1 : i64, dim = 8 : i64, dims = 10 : i64,
+       eps = 1.0e-6 : f32, heads = 1 : i64, offset = 1.0 : f32,
+       positions = 32 : i64, query_heads = 2 : i64, scale_by = 1.0 : f32,
+       slots = 32 : i64, window = 0 : i64}
 }
 
 // -----

@@ -108,10 +108,11 @@ template <typename C> struct AttentionLayer {
       (mostItems + 2 * span) * stride * i32(sizeof(bf16));
   static constexpr i32 weightBytes =
       (2 * dim + C::rows * C::dims) * i32(sizeof(f32));
-  static constexpr i32 probabilityBytes =
-      mostItems * probabilityStride * i32(sizeof(bf16)) > weightBytes
-          ? mostItems * probabilityStride * i32(sizeof(bf16))
-          : weightBytes;
+  static constexpr i32
+      probabilityBytes = mostItems * probabilityStride * i32(sizeof(bf16)) >
+                                 weightBytes
+                             ? mostItems * probabilityStride * i32(sizeof(bf16))
+                             : weightBytes;
   static constexpr i32 sharedBytes =
       tilesBytes + probabilityBytes +
       (parts + sumGroups) * mostItems * i32(sizeof(f32)) + 16;
@@ -131,9 +132,7 @@ template <typename C> struct AttentionLayer {
 
   __device__ bf16 *keyTile() const { return queries + mostItems * stride; }
   __device__ bf16 *valueTile() const { return keyTile() + span * stride; }
-  __device__ bf16 *probabilities() const {
-    return valueTile() + span * stride;
-  }
+  __device__ bf16 *probabilities() const { return valueTile() + span * stride; }
   __device__ f32 *maxima() const {
     return reinterpret_cast<f32 *>(probabilities()) + probabilityBytes / 4;
   }
@@ -189,8 +188,8 @@ template <typename C> struct AttentionLayer {
   }
 
   /// Starts copies of the rows of span \p index from \p from, keys or values of
-  /// the head, to \p to; positions that nothing sees become zeros. \p leavesNew:
-  /// new rows are left alone.
+  /// the head, to \p to; positions that nothing sees become zeros. \p
+  /// leavesNew: new rows are left alone.
   __device__ void copySpan(bf16 *to, const bf16 *from, i32 index,
                            bool leavesNew) const {
     constexpr i32 perRow = dim / 8, step = kAttentionLayerThreads / perRow;
@@ -256,8 +255,8 @@ template <typename C> struct AttentionLayer {
       squares[j] = 0;
 #pragma unroll
       for (i32 i = 0; i < 8; ++i)
-        squares[j] = fma(numberOf(piece[j], i), numberOf(piece[j], i),
-                         squares[j]);
+        squares[j] =
+            fma(numberOf(piece[j], i), numberOf(piece[j], i), squares[j]);
     }
 #pragma unroll
     for (i32 distance = count / 2; distance > 0; distance /= 2)
@@ -337,11 +336,10 @@ template <typename C> struct AttentionLayer {
         continue;
       if (!exists)
         row = 0;
-      const bf16 *from =
-          isQuery ? query + (u64(row) * C::queryHeads + head * group +
-                             index % group) *
-                                width
-                  : keys + (u64(row) * C::heads + head) * dim;
+      const bf16 *from = isQuery ? query + (u64(row) * C::queryHeads +
+                                            head * group + index % group) *
+                                               width
+                                 : keys + (u64(row) * C::heads + head) * dim;
       bf16 *place = nullptr, *other = nullptr;
       if (exists && isQuery)
         place = queries + index * stride;
@@ -553,17 +551,17 @@ template <typename C> struct AttentionLayer {
   /// Where the units of this slice are in the scratch that cluster \p from has
   /// written, of group \p index.
   __device__ u32 *unitsOf(i32 index, i32 from) const {
-    u32 place = ((u32(head) * C::cluster + rank) * sliceGroups + index) *
-                    C::clusters +
-                from;
+    u32 place =
+        ((u32(head) * C::cluster + rank) * sliceGroups + index) * C::clusters +
+        from;
     return scratch + (place * kWarp + threadIdx.x % kWarp) * 4;
   }
   __device__ u32 *pairsOf(i32 index, i32 from) const {
     constexpr u32 all =
         u32(C::heads) * C::cluster * sliceGroups * C::clusters * kWarp;
-    u32 place = ((u32(head) * C::cluster + rank) * sliceGroups + index) *
-                    C::clusters +
-                from;
+    u32 place =
+        ((u32(head) * C::cluster + rank) * sliceGroups + index) * C::clusters +
+        from;
     return scratch + all * 4 + (place * kWarp + threadIdx.x % kWarp) * 2;
   }
 
@@ -626,13 +624,13 @@ template <typename C> struct AttentionLayer {
       i32 column = (rank * sliceWarps + local) % parts * (dim / parts) +
                    piece * 16 + 2 * t;
       item += sliceTile(rank) * 16;
-      u64 place = u64(item / group) * C::queryHeads + head * group +
-                  item % group;
+      u64 place =
+          u64(item / group) * C::queryHeads + head * group + item % group;
       f32 open[4];
 #pragma unroll
       for (i32 i = 0; i < 4; ++i)
-        open[i] = getOpen(query + place * width + dim,
-                          column + i / 2 * 8 + i % 2);
+        open[i] =
+            getOpen(query + place * width + dim, column + i / 2 * 8 + i % 2);
       u32 words[C::clusters][4], pairs[C::clusters][2];
       bool there;
       do {

@@ -161,7 +161,8 @@ void expectHalves(const std::vector<Half> &halves) {
   }
 }
 
-/// Checks that \p rule, a delta rule, has room beside each of \p halves.
+/// Checks that \p rule, a delta rule or attention that makes its inputs, has
+/// room beside each of \p halves.
 void expectBeside(const Half &rule, const std::vector<Half> &halves) {
   for (const Half &half : halves) {
     SCOPED_TRACE(rule.symbol + " beside " + half.symbol);
@@ -189,7 +190,7 @@ TEST_P(CudaResourcesTest, KernelsFitIntoAMultiprocessor) {
         makePlan(context, name, target.arch);
     llvm::Expected<CudaImage> image = compileCudaKernels(*plan, target);
     ASSERT_TRUE(bool(image)) << llvm::toString(image.takeError());
-    std::vector<Half> halves, rules;
+    std::vector<Half> halves, rules, attentions;
     for (const CudaUnit &unit : image->units) {
       EXPECT_FALSE(unit.cubin.empty());
       EXPECT_FALSE(unit.ptx.empty());
@@ -217,7 +218,10 @@ TEST_P(CudaResourcesTest, KernelsFitIntoAMultiprocessor) {
           continue;
         EXPECT_EQ(kernel.grid.get(1).y, 1u) << "not counted in clusters";
         ++gridsOfClusters;
-        halves.push_back(*half);
+        bool isAttention =
+            unit.source.text.find("tandem::attentionLayer<" + kernel.symbol) !=
+            std::string::npos;
+        (isAttention ? attentions : halves).push_back(*half);
       }
       EXPECT_EQ(
           countOf({unit.ptx.begin(), unit.ptx.end()}, ".blocksareclusters"),
@@ -231,6 +235,10 @@ TEST_P(CudaResourcesTest, KernelsFitIntoAMultiprocessor) {
       expectHalves(halves);
       ASSERT_EQ(rules.size(), 1u);
       expectBeside(rules.front(), halves);
+      // Of verified blocks, steps and drafts.
+      ASSERT_EQ(attentions.size(), 3u);
+      for (const Half &attention : attentions)
+        expectBeside(attention, halves);
     }
   }
   EXPECT_GT(kernels, 150u);

@@ -45,6 +45,10 @@ constexpr const char *kKernels = R"(
   plan.kernel @attention attention {activations = bf16, causal = 1 : i64,
       dim = 16 : i64, heads = 1 : i64, query_heads = 1 : i64,
       scale_by = 1.0 : f32, slots = 64 : i64, window = 0 : i64}
+  plan.kernel @layer attention {activations = bf16, causal = 1 : i64,
+      dim = 16 : i64, dims = 16 : i64, eps = 0.0 : f32, heads = 1 : i64,
+      offset = 0.0 : f32, positions = 64 : i64, query_heads = 1 : i64,
+      scale_by = 1.0 : f32, slots = 64 : i64, window = 0 : i64}
   %k = plan.state "k" kind "key_value" at 4608 : memref<2x1x64x16xbf16>
   %last = plan.port "last" at 128 : memref<1xi32>
   %c = plan.state "c" kind "delta" at 0 : memref<2304xi8>
@@ -151,6 +155,17 @@ protected:
            live + " items 1 per_row\n";
   }
 
+  /// Attention that makes its inputs.
+  static std::string attentionLayer(const std::string &start,
+                                    const std::string &live = "") {
+    return "plan.launch @layer ins(%h, %w, %h, %h, %w, " + start +
+           ", %w : memref<16x64xbf16>, memref<64xi8>, memref<16x64xbf16>, "
+           "memref<16x64xbf16>, memref<64xi8>, memref<1xi32>, memref<64xi8>) "
+           "outs(%y, %k : memref<16x4096xbf16>, memref<2x1x64x16xbf16>) rows "
+           "16 " +
+           live + " items 1 per_row\n";
+  }
+
 private:
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
@@ -221,6 +236,27 @@ TEST_F(LaunchOrderTest, EarlierRowsAreThereUnlessOneOfTwoLaunchesWritesThem) {
   // Kernels alone, as they are measured.
   EXPECT_TRUE(read({"plan.launch @attention rows 16 items 1\n"})
                   .knowsStart("attention"));
+}
+
+TEST_F(LaunchOrderTest, AttentionThatMakesItsInputsKnowsEarlierRows) {
+  EXPECT_TRUE(read({large + wide + attentionLayer("%n")}).knowsStart("layer"));
+  // Where the rows begin, how many there are, and the cache.
+  std::string accepts = copyTo("%n", "memref<1xi32>");
+  EXPECT_FALSE(
+      read({accepts + wide + attentionLayer("%n")}).knowsStart("layer"));
+  EXPECT_FALSE(read({wide + accepts +
+                     attentionLayer("%last", "live %n : memref<1xi32>")})
+                   .knowsStart("layer"));
+  EXPECT_FALSE(
+      read({large + copyTo("%k", "memref<2x1x64x16xbf16>") + wide + wide +
+            attentionLayer("%n") + copyTo("%k", "memref<2x1x64x16xbf16>") +
+            attentionLayer("%n")})
+          .knowsStart("layer"));
+  // Rows from the same start on, of a prefill.
+  EXPECT_TRUE(read({large + inputs("%n") + wide + attentionLayer("%n")})
+                  .knowsStart("layer"));
+  EXPECT_FALSE(read({large + inputs("%last") + wide + attentionLayer("%n")})
+                   .knowsStart("layer"));
 }
 
 TEST_F(LaunchOrderTest, RowsInFrontOfAnotherStartAreWrittenFirst) {
