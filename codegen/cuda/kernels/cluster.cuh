@@ -23,10 +23,18 @@
 namespace tandem {
 
 /// Comes to the barrier of all threads of a cluster, by whole warps, once
-/// before each waitForCluster(). What a thread has written before need not be
-/// there for other blocks, but for barriers that showBarriers() has made known:
-/// to be sure of more, it would wait for all the copies that it has started.
+/// before each waitForCluster(): whoever has waited sees what this thread has
+/// written, and may write to where it has read.
 __device__ inline void comeToCluster() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+#endif
+}
+
+/// The same where nothing needs to be there for other blocks but barriers that
+/// showBarriers() has made known: comeToCluster() waits for all the copies that
+/// the thread has started.
+__device__ inline void comeWithBarriers() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 #endif

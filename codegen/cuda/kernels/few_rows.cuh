@@ -417,7 +417,7 @@ __device__ void fewRows(Layer<C> layer, const i32 *live, i32 rows, u8 *scratch,
   __syncwarp();
   if constexpr (C::cluster > 1) {
     // Nobody sends to a block that has not begun.
-    comeToCluster();
+    comeWithBarriers();
     waitForCluster();
   } else {
     __syncthreads();
