@@ -144,7 +144,7 @@ void KernelEmitter::emitVerifyScratch(bool isNormed) {
 /// Whether delta_chunk.cuh has the kernel: rows of a prefill, in bf16, and dims
 /// that tensor cores multiply.
 bool KernelEmitter::hasChunks() const {
-  constexpr int64_t fewestRows = 65, mostKeys = 128, step = 16;
+  constexpr int64_t fewestRows = 33, mostKeys = 128, step = 16;
   return maxRows >= fewestRows && get("commit") != 0 &&
          activations() == FloatKind::BF16 && get("key_dim") % step == 0 &&
          get("key_dim") <= mostKeys && get("value_dim") % step == 0;

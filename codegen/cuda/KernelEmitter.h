@@ -173,6 +173,7 @@ private:
   int64_t getFewRowsShared() const;
   void emitFewRows(const Units &units, int64_t tilesPerItem, int64_t tokens);
   void emitManyRows(const Units &units, int64_t tokens);
+  void emitMediumRows(const Units &units);
   bool canBeWide(const Units &units) const;
   void emitWideRows(const Units &units);
   /// Tiles of 16 outputs of all parts.

@@ -1,8 +1,9 @@
 //===- LinearEmitter.cpp - Linear layers in CUDA --------------------------===//
 //
-// How a layer is cut: few_rows.cuh, many_rows.cuh and wide_rows.cuh draw it.
+// How a layer is cut: few_rows.cuh, many_rows.cuh, medium_rows.cuh and
+// wide_rows.cuh draw it.
 // How columns are is part of the order of sums, so it follows from the shape of
-// the weights (of many_rows.cuh and wide_rows.cuh: and the architecture), never
+// the weights (of those but few_rows.cuh: and the architecture), never
 // from the rows of a launch; but of wide_rows.cuh from the live rows.
 //
 //===----------------------------------------------------------------------===//
@@ -396,6 +397,41 @@ void KernelEmitter::emitManyRows(const Units &units, int64_t tokens) {
 }
 
 //===----------------------------------------------------------------------===//
+// Dozens of rows
+//===----------------------------------------------------------------------===//
+
+/// Tokens and outputs of medium_rows.cuh.
+static constexpr int64_t kMediumRows = 64, kMediumOutputs = 128;
+
+void KernelEmitter::emitMediumRows(const Units &units) {
+  constexpr int64_t tiles = kMediumOutputs / kTileOutputs, threads = 256;
+  auto outputBlocks = static_cast<int64_t>(divideCeil(getTiles(), tiles));
+  int64_t stageBytes = kMediumRows * units.steps * 16 * 2 + tiles * units.bytes;
+  // Sums are exchanged at once, where enough stages fit beside them.
+  constexpr int64_t tokenBytes = (kMediumOutputs + 4) * 4, fewTokens = 16;
+  constexpr int64_t wanted = 4, most = 6;
+  auto stagesBeside = [&](int64_t tokens) {
+    return (target.sharedLimit - tokens * tokenBytes) / stageBytes;
+  };
+  int64_t exchanged =
+      stagesBeside(kMediumRows) >= wanted ? kMediumRows : fewTokens;
+  int64_t stages = std::clamp<int64_t>(stagesBeside(exchanged), 2, most);
+  int64_t blocks = std::min(target.processors, outputBlocks * units.count);
+  int64_t ticketBytes = getTicketBytes(outputBlocks);
+  // What is left at both ends of a stretch.
+  kernel.scratch = ticketBytes + blocks * 2 * kMediumRows * kMediumOutputs * 4;
+  numbers({{"tokens", kMediumRows}, {"stages", stages}, {"blocks", blocks}});
+  numbers({{"exchanged", exchanged}, {"ticketBytes", ticketBytes}});
+  residentBlocks = 1;
+  kernel.block = threads;
+  kernel.shared = stages * stageBytes + exchanged * tokenBytes;
+  kernel.grid.x = {blocks};
+  assertions += "static_assert(MediumRows<" + getStruct() + ", QuantUnits<" +
+                getStruct() + ">, CodeStage<" + getStruct() +
+                ">>::sharedBytes == " + std::to_string(kernel.shared) + ");\n";
+}
+
+//===----------------------------------------------------------------------===//
 // Hundreds of rows
 //===----------------------------------------------------------------------===//
 
@@ -511,10 +547,16 @@ void KernelEmitter::emitLayer() {
   bool isWide = tokens == kWideRows && !isHead && !hasNorm && canBeWide(units);
   // The addresses of so many results take registers that a large tile has not.
   constexpr int64_t mostLargeParts = 8, fewerTokens = 32, largest = 64;
-  if (!isWide)
+  bool isMedium = tokens == kMediumRows && maxRows <= kMediumRows && !isHead &&
+                  !hasNorm && canBeWide(units);
+  if (spec.has("bits"))
+    flag("isMedium", isMedium);
+  if (!isWide && !isMedium)
     tokens = std::min(tokens, parts > mostLargeParts ? fewerTokens : largest);
   if (isWide) {
     emitWideRows(units);
+  } else if (isMedium) {
+    emitMediumRows(units);
   } else if (tokens <= kFewRows || isHead) {
     // Tiles that must stay together; the sinks of few_rows.cuh and head.cuh.
     emitFewRows(units,

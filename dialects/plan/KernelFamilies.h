@@ -45,7 +45,7 @@ inline constexpr std::array<int64_t, 5> kRowTiles = {8, 16, 32, 64, 128};
 
 /// Rows from which on a layer does not normalize its input itself: many blocks
 /// would do it again and again.
-inline constexpr int64_t kSeparateNormRows = 65;
+inline constexpr int64_t kSeparateNormRows = 33;
 
 /// Operands and parameters of a family.
 struct KernelSignature {

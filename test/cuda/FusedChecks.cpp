@@ -172,6 +172,9 @@ public:
     compare(kernels.few, 16, 16);
     compare(kernels.many, 64, 50);
     if (!fused.norm)
+      for (int live : {1, 64})
+        compare(kernels.many, 64, live);
+    if (!fused.norm)
       for (int live : {50, 129, kRows})
         compare(kernels.wide, kRows, live);
   }
@@ -264,9 +267,9 @@ private:
           numbers.push_back(fromBf16(value));
         else
           numbers.push_back(value);
-      // A few roundings to bf16, one behind the other; in wide tiles weights
+      // A few roundings to bf16, one behind the other; in large tiles weights
       // are rounded, too, and a gated number is a product of two such sums.
-      bool isWide = kernel == kernels.wide;
+      bool isWide = kernel == kernels.wide || kernel == kernels.many;
       double limit = sizeof(T) != 2          ? 1e-3
                      : isWide && fused.gated ? 2.5e-2
                                              : 1.2e-2;
@@ -505,6 +508,10 @@ void tandem::gpucheck::addFusedChecks(Suite &suite) {
   // Qwen3.5-4B and its drafter.
   addFused(suite, {{8192, 4096}, 2560, true, false, false, 4, 32});
   addFused(suite, {{9216, 9216}, 2560, true, true, false, 4, 32});
+  addFused(suite, {{8192, 4096}, 2560, false, false, false, 4, 32});
+  addFused(suite, {{8192, 1024, 1024}, 2560, false, false, false, 4, 32});
+  addFused(suite,
+           {std::vector<int64_t>(10, 1024), 2560, false, false, false, 4, 128});
   addFused(suite, {{2560}, 9216, false, false, true, 4, 32});
   addFused(suite, {{2560}, 4096, false, false, true, 4, 32});
   addFused(suite, {{32, 32}, 2560, true, false, false, 0, 0, true});

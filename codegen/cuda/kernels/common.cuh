@@ -198,6 +198,13 @@ __device__ inline void loadShared(f32 (&numbers)[2], const f32 *from) {
                : "l"(from));
 }
 
+__device__ inline void loadShared(f32 (&numbers)[4], const f32 *from) {
+  asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(numbers[0]), "=f"(numbers[1]), "=f"(numbers[2]),
+                 "=f"(numbers[3])
+               : "l"(from));
+}
+
 /// Waits until \p Threads threads of the block, whole warps, have come to the
 /// barrier with number \p Number.
 template <i32 Number, i32 Threads> __device__ void meet() {

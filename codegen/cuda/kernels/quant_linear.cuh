@@ -37,8 +37,9 @@
 // by group with one product more: of the scales and of -8 times the tokens'
 // sums over the group, those in three bf16 parts.
 //
-// Kernels: few_rows.cuh up to 16 rows at a time, many_rows.cuh beyond, and
-// wide_rows.cuh for hundreds, which takes scales into the weights.
+// Kernels: few_rows.cuh up to 16 rows at a time, many_rows.cuh beyond,
+// medium_rows.cuh for dozens and wide_rows.cuh for hundreds, which take scales
+// into the weights.
 //
 // Floor: the weight, bits / 8 + 2 / group bytes a code.
 //
@@ -50,6 +51,7 @@
 
 #include "few_rows.cuh"
 #include "many_rows.cuh"
+#include "medium_rows.cuh"
 #include "wide_rows.cuh"
 
 namespace tandem {
@@ -260,9 +262,9 @@ template <typename C> struct QuantUnits : UnitLayout<C> {
   }
 };
 
-/// Half a unit of a tile, as a stage of wide_rows.cuh: the scales and zero
-/// points of the whole unit, then the words of 4 steps. Codes become numbers
-/// times their scales, rounded to bf16.
+/// Half a unit of a tile, as a stage of wide_rows.cuh and medium_rows.cuh: the
+/// scales and zero points of the whole unit, then the words of 4 steps. Codes
+/// become numbers times their scales, rounded to bf16.
 template <typename C> struct CodeStage {
   using Layout = UnitLayout<C>;
   using Scale = typename C::Scale;
@@ -549,6 +551,8 @@ __device__ void quantLinear(const Layer<C> &layer, const i32 *live, i32 rows,
                             u8 *scratch) {
   if constexpr (C::tokens == kWideTokens) {
     wideRows<C, CodeStage<C>>(layer, live, rows, scratch);
+  } else if constexpr (C::tokens == kMediumTokens && C::isMedium) {
+    mediumRows<C, QuantUnits<C>, CodeStage<C>>(layer, live, rows, scratch);
   } else if constexpr (C::tokens > 16) {
     manyRows<C, QuantUnits<C>>(layer, live, rows, scratch);
   } else {
