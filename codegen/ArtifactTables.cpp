@@ -324,7 +324,9 @@ Offset<artifact::Loop> TableBuilder::buildLoop(plan::LoopOp loop) {
       indexOf(loop.getVerify()), indexOf(loop.getAccept()),
       indexOf(loop.getScore()), indexOf(loop.getScoreDraft()),
       indexOf(loop.getPrefillLogits()), indexOf(loop.getStepLogits()),
-      indexOf(loop.getVerifyLogits()));
+      indexOf(loop.getVerifyLogits()), loop.getShortChunk().value_or(0),
+      indexOf(loop.getShortPrefill()), indexOf(loop.getShortContext()),
+      indexOf(loop.getShortPrefillLogits()));
 }
 
 Offset<artifact::Build> TableBuilder::buildBuild() {

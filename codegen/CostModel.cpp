@@ -319,11 +319,14 @@ FamilyCosts PlanCosts::getRound(StringRef name, int64_t context) {
 
 FamilyCosts PlanCosts::getPrefill(int64_t tokens) {
   FamilyCosts costs;
-  int64_t chunk = loop.getChunk();
+  int64_t chunk = loop.getChunk(),
+          shortChunk = loop.getShortChunk().value_or(0);
   for (int64_t start = 0; start < tokens; start += chunk) {
     Situation situation = {start, std::min(chunk, tokens - start)};
+    bool isShort = tokens - start <= shortChunk;
     for (plan::ProgramOp program :
-         {find(loop.getPrefill()), find(loop.getContext())})
+         {find(isShort ? loop.getShortPrefill() : loop.getPrefill()),
+          find(isShort ? loop.getShortContext() : loop.getContext())})
       if (program)
         addProgram(program, situation, machine, costs);
   }

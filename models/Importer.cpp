@@ -110,6 +110,12 @@ static Expected<PairSizes> chooseSizes(const ImportOptions &options,
   sizes.denoiseSteps = options.denoiseSteps;
   if (Error error = checkRange("chunk", sizes.chunk, 1, kMaxRows))
     return error;
+  constexpr int64_t gpuShortChunk = 64;
+  bool hasShort = options.bf16Activations && sizes.chunk > gpuShortChunk;
+  sizes.shortChunk = options.shortChunk.value_or(hasShort ? gpuShortChunk : 0);
+  if (Error error = checkRange("short chunk", sizes.shortChunk, 0,
+                               sizes.chunk - 1, ", less than the chunk"))
+    return error;
   if (Error error = checkRange("score chunk", sizes.scoreChunk, 1, kMaxRows))
     return error;
   if (Error error =

@@ -25,13 +25,14 @@ public:
   }
 
   /// Each builds the program \p name of the target; one whose name ends in
-  /// `_logits` also returns the logits that its tokens are the largest of.
+  /// `_logits` also returns the logits that its tokens are the largest of, and
+  /// one whose name begins with `short_` is for short prompts.
   void buildPrefill(StringRef name);
   void buildStep(StringRef name);
   void buildVerify(StringRef name);
   void buildScore();
   void buildAccept();
-  void buildContext();
+  void buildContext(StringRef name);
   /// `draft`, or `score_draft` when \p name says so, which also returns logits.
   void buildDraft(StringRef name);
 
@@ -44,6 +45,18 @@ private:
   Type getFeatures(int64_t rows) const {
     int64_t columns = taps.size() * pair.targetConfig.hiddenSize;
     return RankedTensorType::get({rows, columns}, elementType);
+  }
+
+  /// Tokens and features of the prompt that the prefill or context \p name
+  /// reads at a time.
+  struct Chunk {
+    StringRef tokens, features;
+    int64_t rows;
+  };
+  Chunk getChunk(StringRef name) const {
+    if (name.starts_with("short_"))
+      return {"short_chunk", "short_features", sizes.shortChunk};
+    return {"chunk", "chunk_features", sizes.chunk};
   }
 
   /// Starts a program on the target's caches.
@@ -101,14 +114,16 @@ private:
 //===----------------------------------------------------------------------===//
 
 void PairBuilder::buildPrefill(StringRef name) {
-  ProgramBuilder program = startTarget(name, {{"chunk", getTokens(sizes.chunk)},
-                                              {"chunk_count", getScalar()},
-                                              {"start", getScalar()},
-                                              {"accepted", getScalar()}});
+  Chunk chunk = getChunk(name);
+  ProgramBuilder program =
+      startTarget(name, {{chunk.tokens, getTokens(chunk.rows)},
+                         {"chunk_count", getScalar()},
+                         {"start", getScalar()},
+                         {"accepted", getScalar()}});
   Value count = program.getInput("chunk_count");
   RowContext context = {program.getInput("start"), count,
                         program.getInput("accepted"), /*commit=*/true};
-  Value tokens = getLiveTokens(program, "chunk", "chunk_count");
+  Value tokens = getLiveTokens(program, chunk.tokens, "chunk_count");
   Qwen35::Streams streams =
       target.run(program.layers(), tokens, context, program.caches, taps);
   Value last = lm::LastRowOp::create(
@@ -119,7 +134,7 @@ void PairBuilder::buildPrefill(StringRef name) {
   SmallVector<std::pair<StringRef, Value>> results = {
       {"anchor", argmax(program, logits)}};
   if (drafter)
-    results.push_back({"chunk_features", streams.features});
+    results.push_back({chunk.features, streams.features});
   finish(program, name, results, "anchor_logits", logits);
 }
 
@@ -207,12 +222,13 @@ void PairBuilder::buildAccept() {
                   {"context_start", accept.getContextStart()}});
 }
 
-void PairBuilder::buildContext() {
+void PairBuilder::buildContext(StringRef name) {
+  Chunk chunk = getChunk(name);
   ProgramBuilder program =
-      startDrafter("context", {{"chunk_features", getFeatures(sizes.chunk)},
-                               {"chunk_count", getScalar()},
-                               {"start", getScalar()}});
-  drafter->ingest(program.layers(), program.getInput("chunk_features"),
+      startDrafter(name, {{chunk.features, getFeatures(chunk.rows)},
+                          {"chunk_count", getScalar()},
+                          {"start", getScalar()}});
+  drafter->ingest(program.layers(), program.getInput(chunk.features),
                   program.getInput("start"), program.getInput("chunk_count"),
                   program.caches);
   program.finish({});
@@ -273,7 +289,7 @@ void tandem::models::buildPrograms(ModuleOp module, const Pair &pair,
   build.buildPrefill("prefill");
   build.buildStep("step");
   if (pair.drafter) {
-    build.buildContext();
+    build.buildContext("context");
     build.buildDraft("draft");
     build.buildVerify("verify");
     build.buildAccept();
@@ -285,6 +301,13 @@ void tandem::models::buildPrograms(ModuleOp module, const Pair &pair,
   build.buildStep("step_logits");
   if (pair.drafter)
     build.buildVerify("verify_logits");
+  bool hasShort = sizes.shortChunk > 0;
+  if (hasShort) {
+    build.buildPrefill("short_prefill");
+    if (pair.drafter)
+      build.buildContext("short_context");
+    build.buildPrefill("short_prefill_logits");
+  }
 
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
   auto symbol = [&](StringRef name) {
@@ -303,5 +326,9 @@ void tandem::models::buildPrograms(ModuleOp module, const Pair &pair,
       builder.getI64IntegerAttr(sizes.maxContext),
       builder.getI64IntegerAttr(pair.targetConfig.vocabularySize),
       builder.getDenseI32ArrayAttr(stopTokens), symbol("prefill_logits"),
-      symbol("step_logits"), drafterSymbol("verify_logits"));
+      symbol("step_logits"), drafterSymbol("verify_logits"),
+      hasShort ? builder.getI64IntegerAttr(sizes.shortChunk) : IntegerAttr(),
+      hasShort ? symbol("short_prefill") : FlatSymbolRefAttr(),
+      hasShort ? drafterSymbol("short_context") : FlatSymbolRefAttr(),
+      hasShort ? symbol("short_prefill_logits") : FlatSymbolRefAttr());
 }

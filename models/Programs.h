@@ -17,8 +17,9 @@ namespace tandem::models {
 struct PairSizes {
   /// Tokens of a block, the anchor included; 1 without a drafter.
   int64_t block;
-  /// Rows of a prefill, and of a score.
-  int64_t chunk, scoreChunk;
+  /// Rows of a prefill, of one of a short prompt (0: there is none), and of a
+  /// score.
+  int64_t chunk, shortChunk, scoreChunk;
   /// Longest text, and the positions that key/value caches have room for.
   int64_t maxContext, slots;
   /// Passes of the drafter per block.

@@ -52,6 +52,7 @@ private:
   LogicalResult verifyPrograms(lm::SpeculateOp loop) {
     auto block = static_cast<int64_t>(loop.getBlock());
     auto chunk = static_cast<int64_t>(loop.getChunk());
+    auto shortChunk = static_cast<int64_t>(loop.getShortChunk().value_or(0));
     auto scored = static_cast<int64_t>(loop.getScoreChunk());
     bool drafts = loop.getDraft().has_value();
 
@@ -65,6 +66,10 @@ private:
         {"accepted", 1}, {"anchor", 1}, {"start", 1}, {"context_start", 1}};
     SmallVector<Port> prefillIn = {
         {"chunk", chunk}, {"chunk_count", 1}, {"start", 1}, {"accepted", 1}};
+    SmallVector<Port> shortIn = prefillIn, shortOut = prefillOut;
+    shortIn[0] = {"short_chunk", shortChunk};
+    if (drafts)
+      shortOut[1] = {"short_features", shortChunk, Port::Features};
     SmallVector<Port> stepIn = {{"anchor", 1}, {"start", 1}, {"accepted", 1}};
     SmallVector<Port> stepOut = round;
     if (drafts)
@@ -101,6 +106,14 @@ private:
                         with(stepOut, anchorLogits))) &&
         succeeded(check(loop.getContextAttr(),
                         {{"chunk_features", chunk, Port::Features},
+                         {"chunk_count", 1},
+                         {"start", 1}},
+                        {})) &&
+        succeeded(check(loop.getShortPrefillAttr(), shortIn, shortOut)) &&
+        succeeded(check(loop.getShortPrefillLogitsAttr(), shortIn,
+                        with(shortOut, anchorLogits))) &&
+        succeeded(check(loop.getShortContextAttr(),
+                        {{"short_features", shortChunk, Port::Features},
                          {"chunk_count", 1},
                          {"start", 1}},
                         {})) &&

@@ -192,10 +192,11 @@ private:
     auto last = uint32_t((prompt.size() - 1) / loop.chunk() * loop.chunk());
     TANDEM_RETURN_IF_ERROR(driver.writeCount(driver.ports().accepted, 0));
     TANDEM_RETURN_IF_ERROR(driver.writeCount(driver.ports().start, last));
-    TANDEM_RETURN_IF_ERROR(addKernels(uint32_t(loop.prefill()), kernels));
+    ChunkPrograms programs = driver.chunkFor(prompt.size() - last);
+    TANDEM_RETURN_IF_ERROR(addKernels(uint32_t(programs.prefill), kernels));
     if (!driver.hasDrafter())
       return Status();
-    return addKernels(uint32_t(loop.context()), kernels);
+    return addKernels(uint32_t(programs.context), kernels);
   }
 
   /// Measures the launches of \p program behind the text that was written last.

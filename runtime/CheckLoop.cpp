@@ -40,8 +40,11 @@ private:
     uint64_t limit = std::numeric_limits<int32_t>::max();
     if (uint64_t(loop.max_context()) + loop.block() > limit ||
         loop.chunk() > limit || loop.score_chunk() > limit ||
-        loop.vocabulary() > limit)
+        loop.short_chunk() > limit || loop.vocabulary() > limit)
       return invalidFile("loop: a number is larger than ", limit);
+    if (loop.short_chunk() >= loop.chunk())
+      return invalidFile("loop: short_chunk is ", loop.short_chunk(),
+                         ", expected less than the chunk, ", loop.chunk());
     if (const auto *stops = loop.stop_tokens())
       for (uint32_t index = 0; index < stops->size(); ++index)
         if (stops->Get(index) >= loop.vocabulary())
@@ -63,6 +66,7 @@ private:
 
   bool hasDrafter() const { return loop.draft() >= 0; }
   bool hasLogits() const { return loop.prefill_logits() >= 0; }
+  bool hasShort() const { return loop.short_chunk() > 0; }
 
   Status checkPrograms() {
     TANDEM_RETURN_IF_ERROR(checkProgram("prefill", loop.prefill(), true));
@@ -86,6 +90,13 @@ private:
     if (!logits && (loop.step_logits() >= 0 || loop.verify_logits() >= 0))
       return invalidFile("loop: 'step_logits' and 'verify_logits' need the "
                          "program 'prefill_logits'");
+    TANDEM_RETURN_IF_ERROR(
+        checkProgram("short_prefill", loop.short_prefill(), hasShort()));
+    TANDEM_RETURN_IF_ERROR(checkProgram("short_context", loop.short_context(),
+                                        hasShort() && hasDrafter()));
+    TANDEM_RETURN_IF_ERROR(checkProgram("short_prefill_logits",
+                                        loop.short_prefill_logits(),
+                                        hasShort() && logits));
     if (loop.score() >= 0 && loop.score_chunk() < 1)
       return invalidFile("loop: score_chunk is 0");
     if (loop.score_draft() >= 0 && (!hasDrafter() || loop.score() < 0))
@@ -152,6 +163,9 @@ private:
                                : f32;
     uint32_t block = loop.block();
     TANDEM_RETURN_IF_ERROR(checkPort("chunk", i32, {loop.chunk()}));
+    if (hasShort())
+      TANDEM_RETURN_IF_ERROR(
+          checkPort("short_chunk", i32, {loop.short_chunk()}));
     for (std::string_view name : {"chunk_count", "start", "accepted", "anchor"})
       TANDEM_RETURN_IF_ERROR(checkPort(name, i32, {1}));
     if (hasDrafter()) {
@@ -161,6 +175,9 @@ private:
         TANDEM_RETURN_IF_ERROR(checkPort(name, i32, {block}));
       TANDEM_RETURN_IF_ERROR(
           checkPort("chunk_features", features, {loop.chunk(), featureWidth}));
+      if (hasShort())
+        TANDEM_RETURN_IF_ERROR(checkPort("short_features", features,
+                                         {loop.short_chunk(), featureWidth}));
       TANDEM_RETURN_IF_ERROR(
           checkPort("features", features, {block, featureWidth}));
       TANDEM_RETURN_IF_ERROR(

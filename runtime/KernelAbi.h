@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 /** Version of Artifact.fbs, in the file header. */
-#define TANDEM_ARTIFACT_VERSION 5u
+#define TANDEM_ARTIFACT_VERSION 6u
 
 /** Version of this file; every shared object exports it as the int32_t
  * `tandem_kernel_abi`. */

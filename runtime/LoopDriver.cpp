@@ -20,19 +20,28 @@ LoopDriver::LoopDriver(const Artifact &artifact, Device &device)
     return artifact.findPort(name).value_or(~0u);
   };
   portIndexes = {
-      find("chunk"),        find("chunk_count"),   find("start"),
-      find("accepted"),     find("anchor"),        find("chunk_features"),
-      find("features"),     find("context_start"), find("block"),
-      find("block_count"),  find("decided"),       find("score_tokens"),
-      find("score_count"),  find("score_logits"),  find("score_features"),
-      find("draft_logits"), find("anchor_logits"), find("logits"),
-      find("step_features")};
+      find("chunk"),         find("chunk_count"),   find("start"),
+      find("accepted"),      find("anchor"),        find("chunk_features"),
+      find("features"),      find("context_start"), find("block"),
+      find("block_count"),   find("decided"),       find("score_tokens"),
+      find("score_count"),   find("score_logits"),  find("score_features"),
+      find("draft_logits"),  find("anchor_logits"), find("logits"),
+      find("step_features"), find("short_chunk"),   find("short_features")};
   if (hasDrafter())
     width = artifact.root()
                 .ports()
                 ->Get(portIndexes.chunkFeatures)
                 ->shape()
                 ->Get(1);
+}
+
+ChunkPrograms LoopDriver::chunkFor(size_t rows) const {
+  if (rows <= tables->short_chunk())
+    return {tables->short_chunk(),          tables->short_prefill(),
+            tables->short_prefill_logits(), tables->short_context(),
+            portIndexes.shortChunk,         portIndexes.shortFeatures};
+  return {tables->chunk(),   tables->prefill(), tables->prefill_logits(),
+          tables->context(), portIndexes.chunk, portIndexes.chunkFeatures};
 }
 
 Status LoopDriver::run(int32_t index) {
@@ -103,14 +112,14 @@ Status LoopDriver::appendContext(std::span<const float> features,
                                  uint32_t position) {
   size_t rows = features.size() / width;
   for (size_t first = 0; first < rows; first += tables->chunk()) {
-    size_t count = std::min<size_t>(tables->chunk(), rows - first);
-    TANDEM_RETURN_IF_ERROR(
-        writeRows(portIndexes.chunkFeatures,
-                  features.subspan(first * width, count * width)));
+    ChunkPrograms chunk = chunkFor(rows - first);
+    size_t count = std::min<size_t>(chunk.rows, rows - first);
+    TANDEM_RETURN_IF_ERROR(writeRows(
+        chunk.features, features.subspan(first * width, count * width)));
     TANDEM_RETURN_IF_ERROR(writeCount(portIndexes.chunkCount, uint32_t(count)));
     TANDEM_RETURN_IF_ERROR(
         writeCount(portIndexes.start, uint32_t(position + first)));
-    TANDEM_RETURN_IF_ERROR(run(tables->context()));
+    TANDEM_RETURN_IF_ERROR(run(chunk.context));
   }
   return Status();
 }

@@ -23,7 +23,14 @@ struct LoopPorts {
   uint32_t chunk, chunkCount, start, accepted, anchor, chunkFeatures, features,
       contextStart, block, blockCount, decided, scoreTokens, scoreCount,
       scoreLogits, scoreFeatures, draftLogits, anchorLogits, logits,
-      stepFeatures;
+      stepFeatures, shortChunk, shortFeatures;
+};
+
+/// The programs and ports that read so many rows of a prompt at a time.
+struct ChunkPrograms {
+  uint32_t rows;
+  int32_t prefill, prefillLogits, context;
+  uint32_t tokens, features;
 };
 
 class LoopDriver {
@@ -34,6 +41,9 @@ public:
 
   const artifact::Loop &loop() const { return *tables; }
   const LoopPorts &ports() const { return portIndexes; }
+  /// Those for \p rows rows, or for the first of them where they are more than
+  /// a chunk.
+  ChunkPrograms chunkFor(size_t rows) const;
   /// Whether there is a drafter.
   bool hasDrafter() const { return tables->draft() >= 0; }
   /// Width n*H of a row of context features; 0 without a drafter.

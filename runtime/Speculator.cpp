@@ -256,18 +256,18 @@ Status Speculator::decideFirst(std::span<const float> row, Text &text) {
 
 Status Speculator::prefillChunk(std::span<const uint32_t> chunk, bool last,
                                 Text &text) {
-  const artifact::Loop &loop = driver.loop();
   const LoopPorts &ports = driver.ports();
-  TANDEM_RETURN_IF_ERROR(driver.writeTokens(ports.chunk, chunk));
+  ChunkPrograms programs = driver.chunkFor(chunk.size());
+  TANDEM_RETURN_IF_ERROR(driver.writeTokens(programs.tokens, chunk));
   TANDEM_RETURN_IF_ERROR(
       driver.writeCount(ports.chunkCount, uint32_t(chunk.size())));
   TANDEM_RETURN_IF_ERROR(
       driver.writeCount(ports.start, uint32_t(cached.size())));
   bool withLogits = last && text.decider;
   TANDEM_RETURN_IF_ERROR(
-      driver.run(withLogits ? loop.prefill_logits() : loop.prefill()));
+      driver.run(withLogits ? programs.prefillLogits : programs.prefill));
   if (text.drafted)
-    TANDEM_RETURN_IF_ERROR(driver.run(loop.context()));
+    TANDEM_RETURN_IF_ERROR(driver.run(programs.context));
   return Status();
 }
 

@@ -130,6 +130,23 @@ LogicalResult SpeculateOp::verify() {
            << (logits && present == 4
                    ? "with prefill_logits and a drafter"
                    : "only with prefill_logits and a drafter");
+  // (C6)
+  bool isShort = getShortPrefill().has_value();
+  if (getShortChunk().has_value() != isShort)
+    return emitOpError("expects short_prefill and short_chunk together");
+  if (isShort && (*getShortChunk() < 1 || *getShortChunk() >= getChunk()))
+    return emitOpError("expects a short_chunk from 1 to below the chunk, ")
+           << getChunk() << ", but got " << *getShortChunk();
+  if (getShortContext().has_value() != (isShort && present == 4))
+    return emitOpError("expects short_context ")
+           << (isShort && present == 4
+                   ? "with short_prefill and a drafter"
+                   : "only with short_prefill and a drafter");
+  if (getShortPrefillLogits().has_value() != (isShort && logits))
+    return emitOpError("expects short_prefill_logits ")
+           << (isShort && logits
+                   ? "with short_prefill and prefill_logits"
+                   : "only with short_prefill and prefill_logits");
   return success();
 }
 

@@ -197,7 +197,8 @@ def Lm_SpeculateOp
   let description = [{
     Names the programs of a text: `prefill` and `step` always; `context`, `draft`, `verify` and `accept` when there is a
     drafter; `score` and `score_draft` for checking; `prefill_logits`, `step_logits` and `verify_logits` for tokens that the
-    host decides. A round is draft, verify, accept. `lm-lower-speculate` checks that the programs fit together and makes it
+    host decides. `short_prefill`, `short_context` and `short_prefill_logits` do what those without `short_` do, for up to
+    `short_chunk` rows, in less time. A round is draft, verify, accept. `lm-lower-speculate` checks that the programs fit together and makes it
     a `plan.loop`.
 
     Example:
@@ -216,6 +217,8 @@ def Lm_SpeculateOp
     - (C3) sizes are between 1 and 2^24.
     - (C4) stop tokens are inside the vocabulary.
     - (C5) prefill_logits and step_logits are given together; verify_logits with them and a drafter, and only then.
+    - (C6) short_prefill and a short_chunk below the chunk are given together; short_context with them and a drafter,
+      short_prefill_logits with them and prefill_logits, and only then.
   }];
   let arguments = (ins FlatSymbolRefAttr:$prefill, FlatSymbolRefAttr:$step,
                        OptionalAttr<FlatSymbolRefAttr>:$context,
@@ -229,7 +232,11 @@ def Lm_SpeculateOp
                        DenseI32ArrayAttr:$stop_tokens,
                        OptionalAttr<FlatSymbolRefAttr>:$prefill_logits,
                        OptionalAttr<FlatSymbolRefAttr>:$step_logits,
-                       OptionalAttr<FlatSymbolRefAttr>:$verify_logits);
+                       OptionalAttr<FlatSymbolRefAttr>:$verify_logits,
+                       OptionalAttr<I64Attr>:$short_chunk,
+                       OptionalAttr<FlatSymbolRefAttr>:$short_prefill,
+                       OptionalAttr<FlatSymbolRefAttr>:$short_context,
+                       OptionalAttr<FlatSymbolRefAttr>:$short_prefill_logits);
   let assemblyFormat = "attr-dict";
   let hasVerifier = 1;
 }

@@ -241,6 +241,13 @@ LogicalResult LoopOp::verify() {
     if (size - 1 >= INT32_MAX)
       return emitOpError("expects sizes between 1 and 2^31 - 1, but got ")
              << static_cast<int64_t>(size);
+  // (C3)
+  if (getShortPrefill().has_value() != getShortChunk().has_value())
+    return emitOpError("expects short_prefill and short_chunk together");
+  if (getShortChunk() &&
+      (*getShortChunk() < 1 || *getShortChunk() >= getChunk()))
+    return emitOpError("expects a short_chunk from 1 to below the chunk, ")
+           << getChunk() << ", but got " << *getShortChunk();
   return success();
 }
 

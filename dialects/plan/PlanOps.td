@@ -259,6 +259,7 @@ def Plan_LoopOp
     Constraints:
     - (C1) every program is a `plan.program` of the module.
     - (C2) sizes are between 1 and 2^31 - 1.
+    - (C3) short_prefill and a short_chunk below the chunk are given together.
   }];
   let arguments = (ins FlatSymbolRefAttr:$prefill, FlatSymbolRefAttr:$step,
                        OptionalAttr<FlatSymbolRefAttr>:$context,
@@ -272,7 +273,11 @@ def Plan_LoopOp
                        DenseI32ArrayAttr:$stop_tokens,
                        OptionalAttr<FlatSymbolRefAttr>:$prefill_logits,
                        OptionalAttr<FlatSymbolRefAttr>:$step_logits,
-                       OptionalAttr<FlatSymbolRefAttr>:$verify_logits);
+                       OptionalAttr<FlatSymbolRefAttr>:$verify_logits,
+                       OptionalAttr<I64Attr>:$short_chunk,
+                       OptionalAttr<FlatSymbolRefAttr>:$short_prefill,
+                       OptionalAttr<FlatSymbolRefAttr>:$short_context,
+                       OptionalAttr<FlatSymbolRefAttr>:$short_prefill_logits);
   let assemblyFormat = "attr-dict";
   let hasVerifier = 1;
 }

@@ -322,6 +322,53 @@ TEST_F(ImporterTest, WithoutDrafter) {
   }
 }
 
+/// GPUs have programs for short prompts, others where they are asked for.
+TEST_F(ImporterTest, ShortPrompts) {
+  auto shortRows = [](ModuleOp module) -> std::string {
+    lm::SpeculateOp loop = *module.getOps<lm::SpeculateOp>().begin();
+    if (!loop.getShortChunk())
+      return "none";
+    std::string text = std::to_string(*loop.getShortChunk());
+    for (llvm::StringRef name :
+         {*loop.getShortPrefill(), *loop.getShortContext(),
+          *loop.getShortPrefillLogits()}) {
+      auto function = module.lookupSymbol<func::FuncOp>(name);
+      auto rows = cast<RankedTensorType>(function.getArgumentTypes().front());
+      text += " " + name.str() + " " + std::to_string(rows.getDimSize(0));
+    }
+    return text;
+  };
+  OwningOpRef<ModuleOp> processor = import();
+  ASSERT_TRUE(processor);
+  EXPECT_EQ(shortRows(*processor), "none");
+  options.shortChunk = 5;
+  OwningOpRef<ModuleOp> asked = import();
+  ASSERT_TRUE(asked);
+  EXPECT_EQ(shortRows(*asked),
+            "5 short_prefill 5 short_context 5 short_prefill_logits 5");
+  EXPECT_EQ(getNames(asked->lookupSymbol<func::FuncOp>("short_prefill"),
+                     "lm.port", false),
+            Strings({"short_chunk", "chunk_count", "start", "accepted"}));
+  EXPECT_EQ(getNames(asked->lookupSymbol<func::FuncOp>("short_prefill_logits"),
+                     "lm.port", true),
+            Strings({"anchor", "short_features", "anchor_logits"}));
+  EXPECT_EQ(getNames(asked->lookupSymbol<func::FuncOp>("short_context"),
+                     "lm.port", false),
+            Strings({"short_features", "chunk_count", "start"}));
+  options.shortChunk.reset();
+  options.bf16Activations = true;
+  options.maxContext = 300;
+  OwningOpRef<ModuleOp> gpu = import();
+  ASSERT_TRUE(gpu);
+  EXPECT_EQ(shortRows(*gpu),
+            "64 short_prefill 64 short_context 64 short_prefill_logits 64");
+  // No chunk is shorter than that.
+  options.chunk = 64;
+  OwningOpRef<ModuleOp> small = import();
+  ASSERT_TRUE(small);
+  EXPECT_EQ(shortRows(*small), "none");
+}
+
 TEST_F(ImporterTest, Sizes) {
   options.block = 5;
   options.maxContext = 300;

@@ -99,6 +99,40 @@ lm.speculate {prefill = @prefill, step = @prefill, block = 1 : i64,
 
 // -----
 
+// A prefill of short prompts has ports of its own.
+// CHECK: plan.loop {{.*}}short_chunk = 2 : i64, short_prefill = @short_prefill
+func.func private @prefill(tensor<8xi32> {lm.port = "chunk"}, tensor<1xi32> {lm.port = "chunk_count"},
+                           tensor<1xi32> {lm.port = "start"}, tensor<1xi32> {lm.port = "accepted"})
+    -> (tensor<1xi32> {lm.port = "anchor"})
+func.func private @short_prefill(tensor<2xi32> {lm.port = "short_chunk"}, tensor<1xi32> {lm.port = "chunk_count"},
+                                 tensor<1xi32> {lm.port = "start"}, tensor<1xi32> {lm.port = "accepted"})
+    -> (tensor<1xi32> {lm.port = "anchor"})
+func.func private @step(tensor<1xi32> {lm.port = "anchor"}, tensor<1xi32> {lm.port = "start"},
+                        tensor<1xi32> {lm.port = "accepted"})
+    -> (tensor<1xi32> {lm.port = "accepted"}, tensor<1xi32> {lm.port = "anchor"},
+        tensor<1xi32> {lm.port = "start"}, tensor<1xi32> {lm.port = "context_start"})
+lm.speculate {prefill = @prefill, step = @step, short_prefill = @short_prefill, short_chunk = 2 : i64,
+              block = 1 : i64, chunk = 8 : i64, score_chunk = 4 : i64,
+              max_context = 64 : i64, vocabulary = 32 : i64,
+              stop_tokens = array<i32: 3>}
+
+// -----
+
+func.func private @prefill(tensor<8xi32> {lm.port = "chunk"}, tensor<1xi32> {lm.port = "chunk_count"},
+                           tensor<1xi32> {lm.port = "start"}, tensor<1xi32> {lm.port = "accepted"})
+    -> (tensor<1xi32> {lm.port = "anchor"})
+func.func private @step(tensor<1xi32> {lm.port = "anchor"}, tensor<1xi32> {lm.port = "start"},
+                        tensor<1xi32> {lm.port = "accepted"})
+    -> (tensor<1xi32> {lm.port = "accepted"}, tensor<1xi32> {lm.port = "anchor"},
+        tensor<1xi32> {lm.port = "start"}, tensor<1xi32> {lm.port = "context_start"})
+// expected-error @below {{expects @prefill to have the argument 'short_chunk'}}
+lm.speculate {prefill = @prefill, step = @step, short_prefill = @prefill, short_chunk = 2 : i64,
+              block = 1 : i64, chunk = 8 : i64, score_chunk = 4 : i64,
+              max_context = 64 : i64, vocabulary = 32 : i64,
+              stop_tokens = array<i32>}
+
+// -----
+
 func.func @f() {
   return
 }

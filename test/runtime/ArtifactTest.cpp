@@ -527,6 +527,21 @@ TEST(Artifact, LoopIsChecked) {
             "be at least 1");
   EXPECT_EQ(problem([](auto &loop) { loop.maxContext = 0x7ffffffe; }),
             "loop: a number is larger than 2147483647");
+  EXPECT_EQ(problem([](auto &loop) { loop.shortChunk = 8; }),
+            "loop: short_chunk is 8, expected less than the chunk, 8");
+  EXPECT_EQ(problem([](auto &loop) { loop.shortChunk = 4; }),
+            "loop: there is no program for 'short_prefill'");
+  EXPECT_EQ(problem([](auto &loop) {
+              loop.shortChunk = 4;
+              loop.shortPrefill = loop.prefill;
+            }),
+            "loop: there is no program for 'short_context'");
+  EXPECT_EQ(problem([](auto &loop) {
+              loop.shortChunk = 4;
+              loop.shortPrefill = loop.prefill;
+              loop.shortContext = loop.context;
+            }),
+            "loop: there is no port 'short_chunk'");
   EXPECT_EQ(problem([](auto &loop) { loop.score = -1; }),
             "loop: 'score_draft' needs the programs 'score' and 'draft'");
 }

@@ -63,6 +63,16 @@ static ArtifactSpec specOf(const FakeOptions &options) {
       spec.ports.push_back({"logits", f32, {loop.block, loop.vocabulary}});
     }
   }
+  if (loop.shortChunk > 0) {
+    spec.ports.push_back({"short_chunk", ElementType::i32, {loop.shortChunk}});
+    loop.shortPrefill = add("short_prefill");
+    if (options.drafter) {
+      loop.shortContext = add("short_context");
+      spec.ports.push_back({"short_features", f32, {loop.shortChunk, width}});
+    }
+    if (options.logits)
+      loop.shortPrefillLogits = add("short_prefill_logits");
+  }
   spec.loop = loop;
   spec.tokenizer = options.tokenizer;
   spec.states = options.states;
@@ -174,9 +184,13 @@ Status FakePair::run(uint32_t program) {
   if (name == failingProgram)
     return failure(StatusCode::System, "the device is gone");
   if (name == "prefill" || name == "prefill_logits")
-    prefill();
+    prefill("chunk", "chunk_features");
+  else if (name == "short_prefill" || name == "short_prefill_logits")
+    prefill("short_chunk", "short_features");
   else if (name == "context")
-    context();
+    context("chunk_features");
+  else if (name == "short_context")
+    context("short_features");
   else if (name == "draft" || name == "score_draft")
     draft(name == "score_draft");
   else if (name == "verify" || name == "verify_logits")
@@ -202,24 +216,25 @@ void FakePair::foldPending() {
   ASSERT_EQ(size_t(count("start")), cached.size());
 }
 
-void FakePair::prefill() {
+void FakePair::prefill(std::string_view tokens, std::string_view features) {
   foldPending();
-  auto rows = ints("chunk").first(size_t(count("chunk_count")));
+  ASSERT_LE(size_t(count("chunk_count")), ints(tokens).size());
+  auto rows = ints(tokens).first(size_t(count("chunk_count")));
   for (size_t row = 0; row < rows.size(); ++row) {
     cached.push_back(uint32_t(rows[row]));
     writeRow(targetRows, cached.size() - 1, cached.back());
     if (hasDrafter)
-      floats("chunk_features")[row * width] = float(rows[row]);
+      floats(features)[row * width] = float(rows[row]);
   }
   count("anchor") = int32_t(target(cached));
   if (opened->findPort("anchor_logits"))
     writeLogits("anchor_logits", 0, cached);
 }
 
-void FakePair::context() {
+void FakePair::context(std::string_view features) {
   ASSERT_EQ(size_t(count("start")), contextTokens.size());
   for (size_t row = 0; row < size_t(count("chunk_count")); ++row)
-    addContext(floats("chunk_features")[row * width]);
+    addContext(floats(features)[row * width]);
 }
 
 void FakePair::addContext(float feature) {

@@ -102,8 +102,10 @@ private:
 
   void foldPending();
   void writeRow(Tokens &rows, size_t position, uint32_t token);
-  void prefill();
-  void context();
+  /// Reads tokens and writes features, or reads these, in the ports of those
+  /// names.
+  void prefill(std::string_view tokens, std::string_view features);
+  void context(std::string_view features);
   void addContext(float feature);
   void draft(bool withLogits);
   void verify(bool withLogits);

@@ -213,6 +213,61 @@ TEST(Speculator, CancelledWithinOneRound) {
   EXPECT_EQ(result->ids.size(), 9u);
 }
 
+/// The programs of \p pair that read prompts, as often as they ran.
+static std::string prefillsOf(FakePair &pair) {
+  std::string text;
+  for (const char *name : {"prefill", "prefill_logits", "short_prefill",
+                           "short_prefill_logits", "context", "short_context"})
+    if (unsigned runs = pair.runs[name])
+      text += concat(text.empty() ? "" : ", ", runs, " ", name);
+  return text;
+}
+
+TEST(Speculator, ShortPromptsHaveProgramsOfTheirOwn) {
+  struct Case {
+    size_t tokens;
+    const char *drafted, *plain, *sampled;
+  };
+  // What is left of a long prompt may be short, too.
+  const Case cases[] = {
+      {1, "1 short_prefill, 1 short_context", "1 short_prefill",
+       "1 short_prefill_logits"},
+      {63, "1 short_prefill, 1 short_context", "1 short_prefill",
+       "1 short_prefill_logits"},
+      {64, "1 short_prefill, 1 short_context", "1 short_prefill",
+       "1 short_prefill_logits"},
+      {65, "1 prefill, 1 context", "1 prefill", "1 prefill_logits"},
+      {128, "1 prefill, 1 context", "1 prefill", "1 prefill_logits"},
+      {129, "1 prefill, 1 context", "1 prefill", "1 prefill_logits"},
+      {2048, "1 prefill, 1 context", "1 prefill", "1 prefill_logits"},
+      {2049, "1 prefill, 1 short_prefill, 1 context, 1 short_context",
+       "1 prefill, 1 short_prefill", "1 prefill, 1 short_prefill_logits"},
+      {2112, "1 prefill, 1 short_prefill, 1 context, 1 short_context",
+       "1 prefill, 1 short_prefill", "1 prefill, 1 short_prefill_logits"},
+      {2113, "2 prefill, 2 context", "2 prefill",
+       "1 prefill, 1 prefill_logits"}};
+  LoopSpec loop = {
+      .block = 4, .chunk = 2048, .maxContext = 3000, .shortChunk = 64};
+  for (const Case &test : cases) {
+    SCOPED_TRACE(test.tokens);
+    Tokens expected = continuation(hashTarget, someTokens(test.tokens), 9);
+    for (bool useDrafter : {true, false}) {
+      FakePair pair({.loop = loop}, hashTarget, alwaysRight);
+      EXPECT_EQ(write(pair, someTokens(test.tokens), 9, useDrafter).ids,
+                expected);
+      EXPECT_EQ(prefillsOf(pair), useDrafter ? test.drafted : test.plain);
+    }
+    FakePair pair({.loop = loop}, hashTarget, alwaysRight);
+    Collector sink;
+    auto result =
+        generate(pair, someTokens(test.tokens),
+                 {.maxNewTokens = 9, .useDrafter = false, .logprobs = 0}, sink);
+    ASSERT_TRUE(result.isOk());
+    EXPECT_EQ(result->ids, expected);
+    EXPECT_EQ(prefillsOf(pair), test.sampled);
+  }
+}
+
 TEST(Speculator, CancelledBetweenPrefillChunks) {
   FakePair pair({}, hashTarget, alwaysRight);
   Collector sink;

@@ -184,8 +184,9 @@ private:
         builder, loop.block, loop.chunk, loop.scoreChunk, loop.maxContext,
         loop.vocabulary, &loop.stopTokens, loop.prefill, loop.step,
         loop.context, loop.draft, loop.verify, loop.accept, loop.score,
-        loop.scoreDraft, loop.prefillLogits, loop.stepLogits,
-        loop.verifyLogits);
+        loop.scoreDraft, loop.prefillLogits, loop.stepLogits, loop.verifyLogits,
+        loop.shortChunk, loop.shortPrefill, loop.shortContext,
+        loop.shortPrefillLogits);
   }
 
   flatbuffers::Offset<artifact::Tokenizer> tokenizer() {

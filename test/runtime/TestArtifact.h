@@ -111,6 +111,9 @@ struct LoopSpec {
   int32_t prefill = -1, step = -1, context = -1, draft = -1, verify = -1,
           accept = -1, score = -1, scoreDraft = -1, prefillLogits = -1,
           stepLogits = -1, verifyLogits = -1;
+  /// 0: no programs for short prompts.
+  uint32_t shortChunk = 0;
+  int32_t shortPrefill = -1, shortContext = -1, shortPrefillLogits = -1;
 
   /// The programs without logits have the numbers 0 to 7, in the order above.
   void numberPrograms();

@@ -171,6 +171,7 @@ std::string Driver::getImportFlags() {
   add("draft-window", options.draftWindow);
   add("max-context", options.maxContext);
   add("chunk", options.chunk);
+  add("short-chunk", options.shortChunk);
   add("denoise-steps", options.denoiseSteps);
   if (options.syntheticSeed)
     flags += (flags.empty() ? "" : " ") + std::string("--synthetic-weights ") +
@@ -187,6 +188,7 @@ LogicalResult Driver::importPair() {
   importOptions.draftWindow = options.draftWindow;
   importOptions.maxContext = options.maxContext;
   importOptions.chunk = options.chunk;
+  importOptions.shortChunk = options.shortChunk;
   importOptions.syntheticSeed = options.syntheticSeed;
   importOptions.bf16Activations = plan::isGpu(targetOptions.getArch());
   if (options.denoiseSteps)

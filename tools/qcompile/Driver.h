@@ -44,7 +44,7 @@ struct Options {
   std::optional<int64_t> block;
   std::optional<int64_t> draftWindow;
   std::optional<int64_t> maxContext;
-  std::optional<int64_t> chunk;
+  std::optional<int64_t> chunk, shortChunk;
   std::optional<int64_t> denoiseSteps;
   /// What `qrun --self-test` writes about, and how often the drafter has to be
   /// right there: a mean accept length. None: it counts, and has to be right

@@ -31,14 +31,16 @@ static int usageError(const std::string &message) {
 static std::string findUsageError(const Options &options) {
   if (options.target.empty() && options.input.empty())
     return "--target or a dumped stage is required";
-  bool hasPairFlags =
-      !options.drafter.empty() || options.block || options.draftWindow ||
-      options.maxContext || options.chunk || options.denoiseSteps ||
-      options.syntheticSeed || options.selfTestPrompt || options.selfTestFloor;
+  bool hasPairFlags = !options.drafter.empty() || options.block ||
+                      options.draftWindow || options.maxContext ||
+                      options.chunk || options.shortChunk ||
+                      options.denoiseSteps || options.syntheticSeed ||
+                      options.selfTestPrompt || options.selfTestFloor;
   if (!options.input.empty() && (!options.target.empty() || hasPairFlags))
     return "a dumped stage is compiled as it is: --target, --drafter, "
            "--block, --draft-window, --max-context, --chunk, "
-           "--denoise-steps, --self-test-prompt, --self-test-floor and "
+           "--short-chunk, --denoise-steps, --self-test-prompt, "
+           "--self-test-floor and "
            "--synthetic-weights do not go with it";
   if (options.selfTestPrompt && options.selfTestPrompt->empty())
     return "--self-test-prompt is empty";
@@ -127,6 +129,11 @@ int main(int argc, char **argv) {
                  "Tokens of a prompt that are read at a time (default: 64, on "
                  "a GPU 2048); fewer take less memory")
       ->check(sizes);
+  app.add_option("--short-chunk", options.shortChunk,
+                 "Read prompts, or what is left of them, of up to so many "
+                 "tokens by programs made for them; 0: no such programs "
+                 "(default: 0, on a GPU 64)")
+      ->check(CLI::Range(int64_t(0), int64_t(1) << 30));
   app.add_option("--denoise-steps", options.denoiseSteps,
                  "Diffusion steps per block (default: 1)")
       ->check(sizes);

@@ -148,6 +148,7 @@ Json loopOf(const artifact::Loop &loop) {
           {"drafter", loop.draft() >= 0},
           {"sampling", loop.prefill_logits() >= 0},
           {"chunk", loop.chunk()},
+          {"short_chunk", loop.short_chunk()},
           {"score_chunk", loop.score_chunk()},
           {"max_context", loop.max_context()},
           {"vocabulary", loop.vocabulary()},
@@ -312,6 +313,9 @@ void printText(const Json &object) {
     printLine("loop", (loop["drafter"] ? "block " + loop["block"].dump()
                                        : std::string("no drafter")) +
                           ", prefill chunk " + loop["chunk"].dump() +
+                          (loop["short_chunk"] == 0
+                               ? ""
+                               : " or " + loop["short_chunk"].dump()) +
                           ", context " + loop["max_context"].dump() +
                           ", vocabulary " + loop["vocabulary"].dump() +
                           ", stop tokens [" + join(loop["stop_tokens"], " ") +

@@ -1080,6 +1080,56 @@ lm.speculate {prefill = @prefill, step = @step, block = 1 : i64, chunk = 64 : i6
 
 // -----
 
+// @speculate_short_prefill_without_rows
+func.func private @prefill()
+func.func private @step()
+// expected-error @below {{expects short_prefill and short_chunk together}}
+lm.speculate {prefill = @prefill, step = @step, short_prefill = @prefill,
+              block = 1 : i64, chunk = 64 : i64, score_chunk = 16 : i64,
+              max_context = 4096 : i64, vocabulary = 100 : i64, stop_tokens = array<i32: 7>}
+
+// -----
+
+// @speculate_short_chunk_that_is_none
+func.func private @prefill()
+func.func private @step()
+// expected-error @below {{expects a short_chunk from 1 to below the chunk, 64, but got 64}}
+lm.speculate {prefill = @prefill, step = @step, short_prefill = @prefill, short_chunk = 64 : i64,
+              block = 1 : i64, chunk = 64 : i64, score_chunk = 16 : i64,
+              max_context = 4096 : i64, vocabulary = 100 : i64, stop_tokens = array<i32: 7>}
+
+// -----
+
+// @speculate_short_context_without_drafter
+func.func private @prefill()
+func.func private @step()
+// expected-error @below {{expects short_context only with short_prefill and a drafter}}
+lm.speculate {prefill = @prefill, step = @step, short_prefill = @prefill, short_chunk = 16 : i64, short_context = @prefill,
+              block = 1 : i64, chunk = 64 : i64, score_chunk = 16 : i64,
+              max_context = 4096 : i64, vocabulary = 100 : i64, stop_tokens = array<i32: 7>}
+
+// -----
+
+// @speculate_short_logits_alone
+func.func private @prefill()
+func.func private @step()
+// expected-error @below {{expects short_prefill_logits only with short_prefill and prefill_logits}}
+lm.speculate {prefill = @prefill, step = @step, short_prefill = @prefill, short_chunk = 16 : i64, short_prefill_logits = @prefill,
+              block = 1 : i64, chunk = 64 : i64, score_chunk = 16 : i64,
+              max_context = 4096 : i64, vocabulary = 100 : i64, stop_tokens = array<i32: 7>}
+
+// -----
+
+// @speculate_no_short_logits
+func.func private @prefill()
+func.func private @step()
+// expected-error @below {{expects short_prefill_logits with short_prefill and prefill_logits}}
+lm.speculate {prefill = @prefill, step = @step, short_prefill = @prefill, short_chunk = 16 : i64, prefill_logits = @prefill, step_logits = @step,
+              block = 1 : i64, chunk = 64 : i64, score_chunk = 16 : i64,
+              max_context = 4096 : i64, vocabulary = 100 : i64, stop_tokens = array<i32: 7>}
+
+// -----
+
 func.func private @step()
 func.func @speculate_inside_a_function() {
   // expected-error @below {{expects parent op 'builtin.module'}}

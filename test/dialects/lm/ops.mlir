@@ -675,6 +675,12 @@ lm.speculate {prefill = @prefill, step = @step, context = @context,
               block = 16 : i64, chunk = 64 : i64, score_chunk = 16 : i64,
               max_context = 4096 : i64, vocabulary = 6144 : i64, stop_tokens = array<i32>}
 
+// With programs for short prompts.
+// CHECK: lm.speculate {block = 1 : i64, {{.*}}short_chunk = 16 : i64, short_prefill = @score, step = @step,
+lm.speculate {prefill = @prefill, step = @step, short_prefill = @score, short_chunk = 16 : i64,
+              block = 1 : i64, chunk = 64 : i64, score_chunk = 16 : i64,
+              max_context = 4096 : i64, vocabulary = 6144 : i64, stop_tokens = array<i32>}
+
 //===----------------------------------------------------------------------===//
 // Ports and states
 //===----------------------------------------------------------------------===//

@@ -499,6 +499,24 @@ plan.loop {prefill = @p, step = @p, block = 1 : i64, chunk = 64 : i64, score_chu
 
 // -----
 
+// @loop_short_chunk_alone
+plan.program @p() -> () {
+}
+// expected-error @below {{expects short_prefill and short_chunk together}}
+plan.loop {prefill = @p, step = @p, block = 1 : i64, chunk = 64 : i64, score_chunk = 16 : i64, short_chunk = 16 : i64,
+           max_context = 4096 : i64, vocabulary = 100 : i64, stop_tokens = array<i32>}
+
+// -----
+
+// @loop_short_chunk_of_nothing
+plan.program @p() -> () {
+}
+// expected-error @below {{expects a short_chunk from 1 to below the chunk, 64, but got 0}}
+plan.loop {prefill = @p, step = @p, short_prefill = @p, block = 1 : i64, chunk = 64 : i64, score_chunk = 16 : i64,
+           short_chunk = 0 : i64, max_context = 4096 : i64, vocabulary = 100 : i64, stop_tokens = array<i32>}
+
+// -----
+
 // @loop_unknown_program
 plan.program @p() -> () {
 }

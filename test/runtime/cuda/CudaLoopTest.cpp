@@ -102,6 +102,46 @@ TEST(CudaLoop, DeviceHostAndPlainDecodingGiveTheSameIds) {
   }
 }
 
+TEST(CudaLoop, ShortPromptsAreReadByTheirPrograms) {
+  ArtifactSpec spec = pairSpec();
+  constexpr uint32_t shortChunk = 3;
+  auto port = uint32_t(spec.ports.size());
+  spec.ports.push_back({"short_chunk", ElementType::i32, {shortChunk}});
+  spec.ports.push_back({"short_features", ElementType::f32, {shortChunk, 2}});
+  // As the prefill, from the other port.
+  LaunchSpec launch = spec.programs[0].launches[0];
+  launch.operands[0] = Operand(0, port, Space::port);
+  LoopSpec &loop = *spec.loop;
+  loop.shortChunk = shortChunk;
+  loop.shortPrefill = int32_t(spec.programs.size());
+  spec.programs.push_back({"short_prefill", {}, {}, {launch}});
+  loop.shortContext = int32_t(spec.programs.size());
+  spec.programs.push_back({"short_context"});
+  for (bool isOnDevice : {true, false}) {
+    Pair pair(isOnDevice, spec);
+    ASSERT_TRUE(pair.speculator) << pair.machine.problem;
+    // Chunks of eight, and what is left of up to three.
+    for (size_t length : {1, 2, 3, 4, 7, 8, 9, 11, 12, 16, 19, 20}) {
+      SCOPED_TRACE(length);
+      std::vector<uint32_t> tokens(length);
+      for (size_t index = 0; index < length; ++index)
+        tokens[index] = uint32_t(index * 13 + length) % 90;
+      uint32_t first =
+          uint32_t(nextToken(int32_t(tokens.back()), int32_t(length) - 1));
+      for (bool useDrafter : {true, false}) {
+        GenerateOptions options;
+        options.maxNewTokens = 5;
+        options.useDrafter = useDrafter;
+        options.reusePrefix = false;
+        Collector sink;
+        Generation result = pair.write(tokens, options, sink);
+        ASSERT_EQ(result.ids.size(), 5u);
+        EXPECT_EQ(result.ids.front(), first);
+      }
+    }
+  }
+}
+
 TEST(CudaLoop, TheWholeContextCanBeFilled) {
   ArtifactSpec spec = pairSpec();
   spec.loop->maxContext = 200;
