@@ -110,7 +110,7 @@ TEST(CudaLoop, ShortPromptsAreReadByTheirPrograms) {
   spec.ports.push_back({"short_features", ElementType::f32, {shortChunk, 2}});
   // As the prefill, from the other port.
   LaunchSpec launch = spec.programs[0].launches[0];
-  launch.operands[0] = Operand(0, port, Space::port);
+  launch.operands[0] = Operand(0, port, artifact::Space::port);
   LoopSpec &loop = *spec.loop;
   loop.shortChunk = shortChunk;
   loop.shortPrefill = int32_t(spec.programs.size());
