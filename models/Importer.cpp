@@ -110,9 +110,7 @@ static Expected<PairSizes> chooseSizes(const ImportOptions &options,
   sizes.denoiseSteps = options.denoiseSteps;
   if (Error error = checkRange("chunk", sizes.chunk, 1, kMaxRows))
     return error;
-  constexpr int64_t gpuShortChunk = 64;
-  bool hasShort = options.bf16Activations && sizes.chunk > gpuShortChunk;
-  sizes.shortChunk = options.shortChunk.value_or(hasShort ? gpuShortChunk : 0);
+  sizes.shortChunk = options.shortChunk.value_or(0);
   if (Error error = checkRange("short chunk", sizes.shortChunk, 0,
                                sizes.chunk - 1, ", less than the chunk"))
     return error;
