@@ -42,6 +42,8 @@ struct FuseAttentionLayerPass
         module->getAttrOfType<StringAttr>(plan::PlanDialect::kArchAttrName);
     int64_t numFused = 0;
     SymbolTable symbols(module);
+    kernels.clear();
+    replaced.clear();
     if (arch && plan::hasClusters(arch.getValue()))
       for (auto program : module.getOps<plan::ProgramOp>()) {
         SmallVector<std::pair<plan::LaunchOp, plan::LaunchOp>> pairs;
