@@ -93,9 +93,8 @@ void KernelEmitter::emitAttention() {
 }
 
 /// Registers of a thread of attention_layer.cuh, so that a block has room
-/// beside a layer of codes of either half, and what it may take of shared
-/// memory for that: LinearEmitter.cpp.
-static constexpr int64_t kLayerRegisters = 120, kLayerBytes = 115584;
+/// beside a layer of codes of either half.
+static constexpr int64_t kLayerRegisters = 120;
 
 void KernelEmitter::emitAttentionLayer() {
   int64_t dim = get("dim"), heads = get("heads"), slots = get("slots");
@@ -138,7 +137,7 @@ void KernelEmitter::emitAttentionLayer() {
   kernel.shared = (items + 2 * span) * (dim + 8) * 2 +
                   std::max(items * (span + 8) * 2, weightBytes) +
                   (parts + span / 16) * items * 4 + 16;
-  if (kernel.shared > kLayerBytes)
+  if (kernel.shared > kSecondHalfBytes)
     refuse("needs more shared memory than half of a multiprocessor has");
   kernel.grid = {{clusters}, {1}, {heads}};
   // Units of 4 columns of an item, each with maximum and sum.

@@ -26,6 +26,16 @@ inline int64_t getTicketBytes(int64_t count) {
   return static_cast<int64_t>(llvm::alignTo(count * 4, 256));
 }
 
+/// Shared memory of a multiprocessor, and that which a block takes beside its
+/// own (sm_90).
+inline constexpr int64_t kAllSharedBytes = 228 * 1024, kBlockBytes = 1024;
+/// Shared memory of a block that is more than half of all, and of one that has
+/// room beside it.
+inline constexpr int64_t kFirstHalfBytes =
+    kAllSharedBytes / 2 - kBlockBytes + 128;
+inline constexpr int64_t kSecondHalfBytes =
+    kAllSharedBytes - kFirstHalfBytes - 2 * kBlockBytes;
+
 /// Writes one kernel.
 class KernelEmitter {
 public:

@@ -56,16 +56,6 @@ static constexpr int64_t kHalfWarps = 10;
 /// half may take of a part, and more than half of it: few_rows.cuh.
 static constexpr int64_t kParts = 4, kPartPieces = 64, kFirstHalfPieces = 30,
                          kSecondHalfPieces = 33;
-/// Shared memory of a multiprocessor, and that which a block takes beside its
-/// own (sm_90).
-static constexpr int64_t kAllSharedBytes = 228 * 1024, kBlockBytes = 1024;
-/// Shared memory of a block that is more than half of all, and of one that has
-/// room beside it.
-static constexpr int64_t kFirstHalfBytes =
-                             kAllSharedBytes / 2 - kBlockBytes + 128,
-                         kSecondHalfBytes = kAllSharedBytes - kFirstHalfBytes -
-                                            2 * kBlockBytes;
-
 /// Cuts the columns of \p units units of \p steps steps: into the fewest slices
 /// whose warps have registers for their tokens, and two stages of \p unitBytes
 /// a unit in \p shared bytes; \p copiesTiles: four stages, each of all units of
