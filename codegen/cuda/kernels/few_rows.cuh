@@ -44,7 +44,8 @@
 // have room in a multiprocessor, so the next launch fills its ring while this
 // one multiplies; it may begin when this one has its tokens, which would stand
 // in one queue with its weights, and has asked for all but C::restTiles of its
-// own tiles, which would, too. A multiprocessor must not take two blocks of
+// own tiles, which would, too. A block of up to 8 tokens whose ring holds all of
+// its tiles lets it begin at once. A multiprocessor must not take two blocks of
 // one launch: the first to be free would, and others would get none. So layers
 // that follow each other take different halves, one more than half of the
 // shared memory and the other more than half of the registers. Registers belong
