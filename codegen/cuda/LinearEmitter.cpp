@@ -408,8 +408,8 @@ void KernelEmitter::emitMediumRows(const Units &units) {
   int64_t stages = std::clamp<int64_t>(stagesBeside(exchanged), 2, most);
   int64_t blocks = std::min(target.processors, outputBlocks * units.count);
   int64_t ticketBytes = getTicketBytes(outputBlocks);
-  // What is left at both ends of a stretch.
-  kernel.scratch = ticketBytes + blocks * 2 * kMediumRows * kMediumOutputs * 4;
+  // What is left at the beginning of a stretch.
+  kernel.scratch = ticketBytes + blocks * kMediumRows * kMediumOutputs * 4;
   numbers({{"tokens", kMediumRows}, {"stages", stages}, {"blocks", blocks}});
   numbers({{"exchanged", exchanged}, {"ticketBytes", ticketBytes}});
   residentBlocks = 1;

@@ -8,10 +8,13 @@
 //   stretches  |------ 0 ------|------ 1 -----|------ 2 ----..
 //
 // Every block has a stretch of it, as long as those of the others, so that all
-// of them read weights until the end. Where a stretch begins or ends within the
-// units of its tiles, sums go through memory; whoever comes last adds them in
-// the order of the columns. The cut is fixed by the shape of the weight and the
-// architecture, so the bits of a row depend on nothing else.
+// of them read weights until the end. Where a stretch begins within the units
+// of its tiles, the block leaves those sums in memory, which is the first thing
+// it does. Whoever has the first unit of the tiles, the last ones of a stretch,
+// adds them in the order of the columns when they have come. The cut is fixed
+// by the shape of the weight and the architecture, so the bits of a row depend
+// on nothing else. Stretches are counted from the last block to the first: a
+// block waits for nobody who begins behind it.
 //
 // A unit is a stage of a ring in shared memory, filled by asynchronous copies;
 // weights are asked for before earlier kernels have ended:
@@ -24,11 +27,11 @@
 //
 //   exchange   f32 [token: 128 outputs, 4 of gap]
 //
-// Scratch: tickets, then what is left of a block's tiles at the beginning and
-// at the end of its stretch:
+// Scratch: tickets, then what is left of a block's tiles at the beginning of
+// its stretch:
 //
 //   u32 [tiles of a block: stretches that have come]
-//   f32 [stretch][beginning, end][eight of a thread][first, last 4][thread][4]
+//   f32 [stretch][eight of a thread][first, last 4][thread][4]
 //
 // A row of numbers is in pieces of 16 bytes; piece p of row r lies where
 // p ^ (r % 8) would, so that the 8 rows which a matrix is loaded from are in
@@ -79,6 +82,8 @@ template <typename C, typename Units, typename Stage> struct MediumRows {
 
   const Layer<C> &layer;
   u8 *shared;
+  /// The stretch of this block.
+  i32 stretch;
 
   //===--------------------------------------------------------------------===//
   // Stretches
@@ -315,13 +320,10 @@ template <typename C, typename Units, typename Stage> struct MediumRows {
   }
 
   static constexpr i32 ofFour = kMediumThreads * 4;
-  /// What stretch \p stretch has left of the tiles whose first unit is \p first
-  /// and the tokens of \p phase.
-  __device__ static f32 *leftBy(u8 *scratch, i32 stretch, i32 first,
-                                i32 phase) {
-    i32 place = stretch * 2 + (beginOf(stretch) < first);
+  /// What the block of stretch \p stretch has left of the tokens of \p phase.
+  __device__ static f32 *leftBy(u8 *scratch, i32 stretch, i32 phase) {
     return reinterpret_cast<f32 *>(scratch + C::ticketBytes) +
-           u64(place) * (kMediumTokens * kMediumOutputs) +
+           u64(stretch) * (kMediumTokens * kMediumOutputs) +
            phase * (eights * 2 * ofFour) + threadIdx.x * 4;
   }
   /// The numbers \p i of this thread: half of an eight.
@@ -329,55 +331,67 @@ template <typename C, typename Units, typename Stage> struct MediumRows {
     return exchangeAt(placeOf(i / 2)) + i % 2 * toLast;
   }
 
-  /// Puts the sums of what the stretches [begin, end) have left where this
-  /// thread has its numbers in the exchange.
-  __device__ void addLeft(u8 *scratch, i32 begin, i32 end, i32 first,
-                          i32 phase) const {
-    Pack<f32, 4> sums[eights * 2] = {};
-#pragma unroll 1
-    for (i32 stretch = begin; stretch < end; ++stretch) {
-      const f32 *left = leftBy(scratch, stretch, first, phase);
+  /// Adds what the blocks of the stretches [begin, end) have left to the
+  /// numbers of this thread in the exchange.
+  __device__ void addLeft(u8 *scratch, i32 begin, i32 end, i32 phase) const {
+    f32 sums[eights * 2][4];
+#pragma unroll
+    for (i32 i = 0; i < eights * 2; ++i) {
+      auto own = loadPack<4>(fourOf(i));
+#pragma unroll
+      for (i32 j = 0; j < 4; ++j)
+        sums[i][j] = own.at[j];
+    }
+#pragma unroll 3
+    for (i32 other = begin; other < end; ++other) {
+      const f32 *left = leftBy(scratch, other, phase);
       f32 numbers[eights * 2][4];
 #pragma unroll
       for (i32 i = 0; i < eights * 2; ++i)
         loadShared(numbers[i], left + i * ofFour);
 #pragma unroll
       for (i32 i = 0; i < eights * 8; ++i)
-        sums[i / 4].at[i % 4] += numbers[i / 4][i % 4];
+        sums[i / 4][i % 4] += numbers[i / 4][i % 4];
     }
 #pragma unroll
-    for (i32 i = 0; i < eights * 2; ++i)
-      storePack(fourOf(i), sums[i]);
+    for (i32 i = 0; i < eights * 2; ++i) {
+      Pack<f32, 4> four;
+#pragma unroll
+      for (i32 j = 0; j < 4; ++j)
+        four.at[j] = sums[i][j];
+      storePack(fourOf(i), four);
+    }
   }
 
   /// Writes the results of the tiles whose first unit is \p first, or leaves
   /// \p sums for whoever will.
   __device__ void finish(const Sums &sums, i32 first, u8 *scratch) const {
     i32 begin = stretchOf(first), end = stretchOf(first + units - 1) + 1;
-    i32 firstTile = first / units * kMediumTiles;
-    bool isWhole = end == begin + 1;
+    u32 *ticket = reinterpret_cast<u32 *>(scratch) + first / units;
+    if (begin == stretch && end > begin + 1 && threadIdx.x == 0) {
+      while (loadTicket(ticket) != u32(end - begin - 1))
+        ;
+      *ticket = 0;
+    }
 #pragma unroll
     for (i32 phase = 0; phase < phases; ++phase) {
       exchange(sums, phase);
-      if (isWhole) {
-        write(firstTile, phase);
+      if (begin == stretch) {
+        if (end > begin + 1)
+          addLeft(scratch, begin + 1, end, phase);
+        write(first / units * kMediumTiles, phase);
         continue;
       }
-      f32 *left = leftBy(scratch, blockIdx.x, first, phase);
 #pragma unroll
       for (i32 i = 0; i < eights * 2; ++i)
-        storePack(left + i * ofFour, loadPack<4>(fourOf(i)));
+        storePack(leftBy(scratch, stretch, phase) + i * ofFour,
+                  loadPack<4>(fourOf(i)));
     }
-    if (isWhole ||
-        !isLastBlock(reinterpret_cast<u32 *>(scratch) + first / units,
-                     end - begin))
+    if (begin == stretch)
       return;
-#pragma unroll 1
-    for (i32 phase = 0; phase < phases; ++phase) {
-      // Nobody else reads what this thread writes there.
-      addLeft(scratch, begin, end, first, phase);
-      write(firstTile, phase);
-    }
+    __syncthreads();
+    if (threadIdx.x == 0)
+      countTicket(ticket);
   }
 };
 
@@ -386,8 +400,9 @@ __device__ void mediumRows(Layer<C> layer, const i32 *live, i32 rows,
                            u8 *scratch) {
   extern __shared__ __align__(128) u8 shared[];
   using Block = MediumRows<C, Units, Stage>;
-  Block block = {layer, shared};
-  i32 unit = Block::beginOf(blockIdx.x), end = Block::beginOf(blockIdx.x + 1);
+  i32 stretch = C::blocks - 1 - i32(blockIdx.x);
+  Block block = {layer, shared, stretch};
+  i32 unit = Block::beginOf(stretch), end = Block::beginOf(stretch + 1);
   typename Block::Next next = block.findNext(unit);
   {
     typename Block::Next first = next;
