@@ -110,7 +110,11 @@ static Expected<PairSizes> chooseSizes(const ImportOptions &options,
   sizes.denoiseSteps = options.denoiseSteps;
   if (Error error = checkRange("chunk", sizes.chunk, 1, kMaxRows))
     return error;
-  sizes.shortChunk = options.shortChunk.value_or(0);
+  // Layers of a GPU have tiles of so many rows, too.
+  constexpr int64_t gpuShortChunk = 64;
+  sizes.shortChunk = options.shortChunk.value_or(
+      options.bf16Activations && sizes.chunk > gpuShortChunk ? gpuShortChunk
+                                                             : 0);
   if (Error error = checkRange("short chunk", sizes.shortChunk, 0,
                                sizes.chunk - 1, ", less than the chunk"))
     return error;

@@ -39,8 +39,8 @@ struct ImportOptions {
   /// reads weights once a chunk. No more than the longest text has.
   std::optional<int64_t> chunk;
   /// Rows of a second prefill, for prompts, or what is left of them, that have
-  /// no more, for GPUs, whose launches are made for a number of rows; 0, the
-  /// default: none.
+  /// no more, for GPUs, whose launches are made for a number of rows; 0: none.
+  /// By default 0, and with bf16Activations 64 if a chunk has more.
   std::optional<int64_t> shortChunk;
   /// Compile from config.json alone: the weights are made from this seed when
   /// the artefact is opened. Safetensors files are not looked at.

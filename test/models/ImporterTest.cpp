@@ -322,7 +322,8 @@ TEST_F(ImporterTest, WithoutDrafter) {
   }
 }
 
-/// Programs for short prompts are there where they are asked for.
+/// Programs for short prompts are there where they are asked for, and on GPUs
+/// whose chunks are longer.
 TEST_F(ImporterTest, ShortPrompts) {
   auto shortRows = [](ModuleOp module) -> std::string {
     lm::SpeculateOp loop = *module.getOps<lm::SpeculateOp>().begin();
@@ -357,15 +358,20 @@ TEST_F(ImporterTest, ShortPrompts) {
             Strings({"short_features", "chunk_count", "start"}));
   options.bf16Activations = true;
   options.maxContext = 300;
-  options.shortChunk = 64;
+  options.shortChunk.reset();
   OwningOpRef<ModuleOp> gpu = import();
   ASSERT_TRUE(gpu);
   EXPECT_EQ(shortRows(*gpu),
             "64 short_prefill 64 short_context 64 short_prefill_logits 64");
+  options.shortChunk = 0;
+  OwningOpRef<ModuleOp> refused = import();
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(shortRows(*refused), "none");
   options.shortChunk.reset();
-  OwningOpRef<ModuleOp> silent = import();
-  ASSERT_TRUE(silent);
-  EXPECT_EQ(shortRows(*silent), "none");
+  options.chunk = 64;
+  OwningOpRef<ModuleOp> small = import();
+  ASSERT_TRUE(small);
+  EXPECT_EQ(shortRows(*small), "none");
 }
 
 TEST_F(ImporterTest, Sizes) {

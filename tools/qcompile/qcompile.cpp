@@ -132,7 +132,8 @@ int main(int argc, char **argv) {
   app.add_option("--short-chunk", options.shortChunk,
                  "Read prompts, or what is left of them, of up to so many "
                  "tokens by programs made for them, which saves a GPU time; 0: "
-                 "no such programs (default)")
+                 "no such programs (default: 0, on a GPU 64 if that is less "
+                 "than the chunk)")
       ->check(CLI::Range(int64_t(0), int64_t(1) << 30));
   app.add_option("--denoise-steps", options.denoiseSteps,
                  "Diffusion steps per block (default: 1)")
