@@ -1,5 +1,6 @@
 //===- AssignBuffers.cpp - Offsets of ports, states and buffers -----------===//
 
+#include "dialects/plan/KernelFamilies.h"
 #include "dialects/plan/PlanOps.h"
 #include "passes/Lifetimes.h"
 #include "passes/Passes.h"
@@ -52,10 +53,26 @@ private:
     return end;
   }
 
+  /// Keeps what launches of few rows use while the next launch runs: on a GPU
+  /// that one may run beside them, unless its results lie where they read.
+  void keepInputs(plan::ProgramOp program,
+                  MutableArrayRef<BufferLifetime> buffers) {
+    auto arch = getOperation()->getAttrOfType<StringAttr>(
+        plan::PlanDialect::kArchAttrName);
+    if (!arch || !plan::isGpu(arch.getValue()))
+      return;
+    auto launches = llvm::to_vector(program.getBody().getOps<plan::LaunchOp>());
+    for (BufferLifetime &buffer : buffers)
+      if (static_cast<int64_t>(launches[buffer.last].getRows()) <=
+          plan::kFragmentRows)
+        ++buffer.last;
+  }
+
   /// Places the buffers of `program`, largest first. Returns the bytes needed.
   int64_t placeBuffers(plan::ProgramOp program) {
     SmallVector<BufferLifetime> placed;
     SmallVector<BufferLifetime> buffers = getLifetimes(program);
+    keepInputs(program, buffers);
     llvm::sort(buffers, [](const auto &a, const auto &b) {
       return std::tie(b.bytes, a.first) < std::tie(a.bytes, b.first);
     });

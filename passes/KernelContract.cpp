@@ -49,6 +49,7 @@ public:
 
 private:
   LogicalResult checkRelations();
+  LogicalResult checkFragments();
   void addFamily();
   void addFusedLinear();
   void addDelta();
@@ -111,6 +112,13 @@ private:
     return memory({rows, columns}, element);
   }
   Operand matrix(int64_t columns) { return matrix(columns, activations()); }
+  /// Rows as products of up to 16 of them take them, and their squares.
+  Operand fragments(int64_t columns) {
+    return memory({number("row_tile"), columns}, activations());
+  }
+  Operand squares(int64_t columns) {
+    return memory({columns / plan::kSquareColumns, number("row_tile")}, f32());
+  }
   Operand tokens(int64_t count) {
     return memory({count}, builder.getI32Type());
   }
@@ -230,6 +238,39 @@ Operand ContractBuilder::deltaCache() {
 // Families
 //===----------------------------------------------------------------------===//
 
+/// Of fused layers: what may lie as products take it.
+LogicalResult ContractBuilder::checkFragments() {
+  bool from = number("from_fragments") != 0, to = number("to_fragments") != 0,
+       next = number("next_norm") != 0;
+  if (!from && !to && !next)
+    return success();
+  if (!isGpu)
+    return kernel.emitOpError("expects a GPU for tokens in fragments");
+  int64_t tile = number("row_tile");
+  if (!parameter("row_tile") || tile > plan::kFragmentRows || rows > tile)
+    return kernel.emitOpError("expects rows in a row_tile of up to ")
+           << plan::kFragmentRows << " with tokens in fragments, but got "
+           << rows << " and " << tile;
+  if (from && !plan::canTakeFragments(kernel.getParameters()))
+    return kernel.emitOpError("expects bf16 weights, or codes of 4 bits "
+                              "without zero points in groups of 32, 64 or 128 "
+                              "with scales in bf16, for bf16 tokens in "
+                              "fragments");
+  ArrayRef<int64_t> outputs = widths();
+  if ((to || next) &&
+      (outputs.front() % plan::kFragmentColumns != 0 || !result().isBF16()))
+    return kernel.emitOpError("expects widths of a multiple of ")
+           << plan::kFragmentColumns << " and bf16 results in fragments, but "
+           << "got " << outputs.front() << " and " << result();
+  if (to && ((outputs.size() != 1 && !number("gated")) || next))
+    return kernel.emitOpError("expects a single result in fragments");
+  if (next &&
+      (!number("residual") || number("gated") || !parameter("next_offset")))
+    return kernel.emitOpError("expects a residual, no gate and next_offset "
+                              "where the next norm is prepared");
+  return success();
+}
+
 LogicalResult ContractBuilder::checkRelations() {
   if (parameter("row_tile") &&
       !llvm::is_contained(plan::kRowTiles, number("row_tile")))
@@ -317,7 +358,7 @@ LogicalResult ContractBuilder::checkRelations() {
       return kernel.emitOpError("expects one width when there is a residual, "
                                 "but got ")
              << parameter("widths");
-    return success();
+    return checkFragments();
   }
   case KernelFamily::delta_inputs: {
     int64_t keys = product({2, number("key_heads"), number("key_dim")});
@@ -337,18 +378,27 @@ void ContractBuilder::addFusedLinear() {
   SmallVector<int64_t> results(widths());
   if (number("gated"))
     results.pop_back();
-  contract.inputs.push_back(matrix(columns));
+  bool fromFragments = number("from_fragments") != 0;
+  contract.inputs.push_back(fromFragments ? fragments(columns)
+                                          : matrix(columns));
   for (int64_t width : widths())
     contract.inputs.push_back(isQuantized ? codes(width)
                                           : dense(width, columns));
   if (number("norm"))
-    contract.inputs.push_back(vector(columns));
+    contract.inputs.push_back(fromFragments ? squares(columns)
+                                            : vector(columns));
   if (number("residual"))
     contract.inputs.push_back(matrix(results[0]));
   contract.items = 0;
   for (int64_t width : results) {
-    contract.outputs.push_back(matrix(width, result()));
+    contract.outputs.push_back(
+        number("to_fragments") ? fragments(width) : matrix(width, result()));
     contract.items += tiles(width);
+  }
+  if (number("next_norm")) {
+    contract.inputs.push_back(vector(results[0]));
+    contract.outputs.push_back(fragments(results[0]));
+    contract.outputs.push_back(squares(results[0]));
   }
 }
 

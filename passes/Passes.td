@@ -426,6 +426,32 @@ def SelectKernelsPass : Pass<"plan-select-kernels", "::mlir::ModuleOp"> {
   ];
 }
 
+def ArrangeTokensPass : Pass<"plan-arrange-tokens", "::mlir::ModuleOp"> {
+  let summary = "Have layers of codes write tokens as the next layer's products take them.";
+  let description = [{
+    ```mlir
+    plan.launch @down_r16 ins(%x, %w0, %r : ...) outs(%y : memref<16x2560xbf16>) rows 16 ...
+    plan.launch @gate_up_r16 ins(%y, %w1, %w2, %norm : ...) outs(%z : memref<16x9216xbf16>) rows 16 ...
+    // becomes
+    plan.launch @down_r16_next ins(%x, %w0, %r, %norm : ...)
+                               outs(%y, %f, %s : memref<16x2560xbf16>, memref<16x2560xbf16>, memref<160x16xf32>) rows 16 ...
+    plan.launch @gate_up_r16_from ins(%f, %w1, %w2, %s : ...) outs(%z : memref<16x9216xbf16>) rows 16 ...
+    ```
+
+    A layer of up to 16 rows whose warps read rows, normalize them and turn them in shared memory does all of that in front of its first
+    product, with code that runs once. Here the layer in front does it for the few numbers that each of its threads has: it writes them
+    times the weight of the norm, as they are to lie in registers (`fragments.cuh`), and the squares of its rows. The factors of rows
+    follow from those while products run, and sums are multiplied by them. So a row is rounded once less, and the same in every launch of
+    up to 16 rows.
+
+    It applies to pairs of launches of `fused_quant_linear` with the same rows, on GPUs whose blocks form clusters: one adds a residual,
+    and the other one, which multiplies codes where they lie in their words, normalizes the result (the first keeps its result, which
+    others read); or one has a single result that others of that kind read as it is, and nobody else (its result lies so).
+  }];
+  let dependentDialects = ["::tandem::plan::PlanDialect"];
+  let options = [ReportOption];
+}
+
 def AssignBuffersPass : Pass<"plan-assign-buffers", "::mlir::ModuleOp"> {
   let summary = "Give every port, state and buffer its offset.";
   let description = [{

@@ -97,6 +97,9 @@ void tandem::buildPlanPipeline(OpPassManager &manager,
   SelectKernelsPassOptions selection;
   selection.arithmetic = options.arithmetic;
   manager.addPass(createSelectKernelsPass(selection));
+  // Nor this one, which rounds where layers of rows do not.
+  if (plan::hasClusters(options.arch))
+    manager.addPass(createArrangeTokensPass());
   manager.addPass(createAssignBuffersPass());
   manager.addPass(createVerifyPlanPass());
 }

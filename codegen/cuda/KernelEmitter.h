@@ -90,6 +90,8 @@ private:
   int64_t getOr(llvm::StringRef name, int64_t otherwise) const {
     return spec.has(name) ? spec.getInt(name) : otherwise;
   }
+  /// Whether the plan says that \p option is to be.
+  bool has(llvm::StringRef option) const { return getOr(option, 0) != 0; }
   /// The type parameter \p name, \p otherwise when the plan does not say.
   FloatKind getKind(llvm::StringRef name, FloatKind otherwise) const {
     return given.contains(name) ? spec.getKind(name) : otherwise;

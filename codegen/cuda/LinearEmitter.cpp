@@ -161,7 +161,7 @@ void KernelEmitter::emitFewRows(const Units &units, int64_t tilesPerItem,
     ranges = static_cast<int64_t>(
         divideCeil(items, static_cast<int64_t>(divideCeil(items, ranges))));
   int64_t fixedBytes = kBarrierBytes + cut.warps * kSumsBytes;
-  if (spec.has("norm") && get("norm"))
+  if (has("norm") && !has("from_fragments"))
     fixedBytes += getNormBytes();
   fixedBytes += getSlotBytes(clusterBlocks, tilesPerItem) * tokens / kFewRows;
   int64_t stageBytes =
@@ -169,6 +169,9 @@ void KernelEmitter::emitFewRows(const Units &units, int64_t tilesPerItem,
   constexpr int64_t mostStages = 16;
   bool isSmall = ofCluster && cut.warps <= kHalfWarps &&
                  fixedBytes + kTileStages * stageBytes <= kSecondHalfBytes;
+  if (has("next_norm") && !ofCluster)
+    refuse("expects fewer columns to prepare a norm, but got " +
+           Twine(get("columns")));
   // Without clusters a thread has two sums of a tile.
   int64_t sumWarps = ofCluster ? 1 : tokens / 4, ringWarps = copiesTiles;
   int64_t warps = cut.warps + sumWarps + ringWarps,
@@ -359,7 +362,7 @@ void KernelEmitter::emitManyRows(const Units &units, int64_t tokens) {
   int64_t stageBytes =
       warps * units.bytes + tokens * (units.steps * 16 + 8) * 2;
   int64_t normBytes = 0;
-  if (spec.has("norm") && get("norm"))
+  if (has("norm"))
     normBytes = static_cast<int64_t>(
         alignTo((divideCeil(get("columns"), 128) + 1) * tokens * 4, 128));
   int64_t stages =
@@ -484,7 +487,6 @@ KernelEmitter::Units KernelEmitter::emitWeight() {
     type("Element", element);
     return getDenseUnits(element);
   }
-  auto has = [&](StringRef option) { return spec.has(option) && get(option); };
   bool zeroPoints = has("zero_points"), floatCodes = has("float_codes");
   auto packing = plan::FragmentCodesAttr::get(
       given.getContext(), widths.front(), columns, get("bits"), get("group"),
@@ -501,8 +503,9 @@ void KernelEmitter::emitLayer() {
   expectBf16();
   bool isHead = kernel.family == KernelFamily::head_argmax;
   bool isFused = spec.has("gated");
-  bool isGated = isFused && get("gated"), hasNorm = isFused && get("norm"),
-       hasResidual = isFused && get("residual");
+  bool isGated = has("gated"), hasNorm = has("norm"),
+       hasResidual = has("residual");
+  bool fromFragments = has("from_fragments"), nextNorm = has("next_norm");
   if (isFused)
     widths = spec.widths();
   else
@@ -522,13 +525,19 @@ void KernelEmitter::emitLayer() {
   line("__device__ static constexpr i32 width(i32 part) { return " + width +
        Twine(widths.back()) + "; }");
   flag("gated", isGated);
-  flag("hasNorm", hasNorm);
+  flag("hasNorm", hasNorm && !fromFragments);
   flag("hasResidual", hasResidual);
+  flag("fromFragments", fromFragments);
+  flag("normsSums", hasNorm && fromFragments);
+  flag("toFragments", has("to_fragments"));
+  flag("nextNorm", nextNorm);
   flag("isBeside", target.startsEarly && order.isBeside(kernel.symbol));
   if (hasNorm) {
     real("eps", spec.getFloat("eps"));
     real("offset", spec.getFloat("offset"));
   }
+  if (nextNorm)
+    real("nextOffset", spec.getFloat("next_offset"));
   type("Result", result);
 
   Units units = emitWeight();
@@ -568,19 +577,32 @@ void KernelEmitter::emitLayer() {
     parameters.push_back("const u8 *" + name);
     weights += (part ? ", " : "") + name;
   }
+  // With the weight of the norm in the tokens, what is left are squares.
   if (hasNorm)
-    parameters.push_back("const f32 *norm");
+    parameters.push_back(fromFragments ? "const f32 *squares"
+                                       : "const f32 *norm");
   if (hasResidual)
     parameters.push_back("const bf16 *residual");
+  if (nextNorm)
+    parameters.push_back("const f32 *nextNorm");
   for (int64_t part = 0; part < results && !isHead; ++part) {
     std::string name = "y" + std::to_string(part);
     parameters.push_back((getCudaTypeName(result) + " *" + name).str());
     outputs += (part ? ", " : "") + name;
   }
-  std::string layer = "{x, {" + weights + "}, " +
-                      (hasNorm ? "norm, " : "nullptr, ") +
-                      (hasResidual ? "residual, " : "nullptr, ") + "{" +
-                      (isHead ? "nullptr" : outputs) + "}, 0}";
+  if (nextNorm) {
+    parameters.push_back("bf16 *next");
+    parameters.push_back("f32 *nextSquares");
+  }
+  auto given = [](bool isGiven, const char *name) {
+    return std::string(isGiven ? name : "nullptr") + ", ";
+  };
+  std::string layer =
+      "{x, {" + weights + "}, " + given(hasNorm && !fromFragments, "norm") +
+      given(hasResidual, "residual") + "{" + (isHead ? "nullptr" : outputs) +
+      "}, " + given(hasNorm && fromFragments, "squares") +
+      given(nextNorm, "nextNorm") + given(nextNorm, "next") +
+      given(nextNorm, "nextSquares") + "0}";
   if (isHead) {
     parameters.push_back("f32 *logits");
     parameters.push_back("i32 *tokens");

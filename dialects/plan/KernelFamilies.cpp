@@ -27,6 +27,20 @@ constexpr StringLiteral kLinearOptions[] = {"activations", "arithmetic",
 constexpr StringLiteral kCodeOptions[] = {"activations", "arithmetic",
                                           "float_codes", "result",
                                           "row_tile",    "zero_points"};
+// GPU alone, fused layers of up to 16 rows: tokens lie as products take them,
+// [row_tile, columns] whatever R is (fragments.cuh draws them).
+// from_fragments 1: x does, and with norm it is times the norm's weight, in
+// place of which there are squares of its rows, f32 [columns / 16, row_tile].
+// Of codes alone, to_fragments 1: the result does, of which there is one.
+// next_norm 1, with residual: takes the weight of another norm (vector of
+// widths[0]) behind all inputs, and behind the result writes what
+// from_fragments with norm takes, with the weight plus next_offset.
+constexpr StringLiteral kFusedOptions[] = {
+    "activations", "arithmetic", "from_fragments", "result", "row_tile"};
+constexpr StringLiteral kFusedCodeOptions[] = {
+    "activations",  "arithmetic",  "float_codes", "from_fragments",
+    "next_norm",    "next_offset", "result",      "row_tile",
+    "to_fragments", "zero_points"};
 // tokens [R] i32, table (interleaved outputs=vocabulary; GPU: rows)
 //   -> [R, columns]   [1 per row]
 constexpr StringLiteral kEmbed[] = {"columns", "element", "scale_by",
@@ -176,7 +190,9 @@ constexpr StringLiteral kHeadDraft[] = {"columns", "group", "outputs"};
 
 // clang-format off
 constexpr ArrayRef<StringLiteral> kAny = kActivations, kMore = kLinearOptions,
-                                  kCodes = kCodeOptions;
+                                  kCodes = kCodeOptions,
+                                  kFused = kFusedOptions,
+                                  kFusedCodes = kFusedCodeOptions;
 const KernelSignature kSignatures[] = {
     {kEmbed, kAny, 2, 1},         {kLinear, kMore, 2, 1},
     {kQuantLinear, kCodes, 2, 1},
@@ -193,8 +209,8 @@ const KernelSignature kSignatures[] = {
     {kMaskBlock, kAny, 1, 1},     {kUnmask, kAny, 2, 1},
     {kConcatTokens, kAny, 2, 1},  {{}, kAny, 3, 4}, // accept
     {kCopy, kAny, 1, 1},
-    {kFusedLinear, kMore, kVariadic, kVariadic},
-    {kFusedQuantLinear, kCodes, kVariadic, kVariadic},
+    {kFusedLinear, kFused, kVariadic, kVariadic},
+    {kFusedQuantLinear, kFusedCodes, kVariadic, kVariadic},
     {kDeltaInputs, kAny, 7, 6},   {kHeadArgmax, kHeadOptions, 2, 2},
     {kArgmaxParts, kAny, 2, 1},   {{}, kAny, 2, 1}, // last_position
     {kAttentionInputs, kAny, kVariadic, kVariadic},
@@ -208,6 +224,25 @@ const KernelSignature kSignatures[] = {
 static_assert(std::size(kSignatures) == getMaxEnumValForKernelFamily() + 1,
               "one signature per family, in order");
 } // namespace
+
+bool tandem::plan::canTakeFragments(mlir::DictionaryAttr parameters) {
+  auto number = [&](llvm::StringRef name) -> int64_t {
+    auto value = parameters.getAs<mlir::IntegerAttr>(name);
+    return value ? value.getInt() : 0;
+  };
+  auto isBf16 = [&](llvm::StringRef name) {
+    auto type = parameters.getAs<mlir::TypeAttr>(name);
+    return type && type.getValue().isBF16();
+  };
+  if (!isBf16("activations") || number("columns") % kFragmentColumns != 0)
+    return false;
+  if (parameters.contains("element"))
+    return isBf16("element");
+  int64_t group = number("group");
+  return number("bits") == 4 && !number("zero_points") &&
+         !number("float_codes") &&
+         (group == 32 || group == 64 || group == 128) && isBf16("scale");
+}
 
 const KernelSignature &tandem::plan::getKernelSignature(KernelFamily family) {
   return kSignatures[static_cast<unsigned>(family)];

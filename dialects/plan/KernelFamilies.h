@@ -43,6 +43,12 @@ inline int64_t getHeadParts(int64_t outputs, bool forGpu) {
 /// parameter `row_tile`: from the smallest to the largest.
 inline constexpr std::array<int64_t, 5> kRowTiles = {8, 16, 32, 64, 128};
 
+/// Most rows of a launch whose tokens may lie as products take them, and of how
+/// many columns a layer takes multiples then.
+inline constexpr int64_t kFragmentRows = 16, kFragmentColumns = 32;
+/// Columns whose squares are summed on their own there.
+inline constexpr int64_t kSquareColumns = 16;
+
 /// Rows from which on a layer does not normalize its input itself: many blocks
 /// would do it again and again.
 inline constexpr int64_t kSeparateNormRows = 33;
@@ -50,8 +56,8 @@ inline constexpr int64_t kSeparateNormRows = 33;
 /// Operands and parameters of a family.
 struct KernelSignature {
   /// Names of the parameters, sorted. `activations`, `arithmetic`, `element`,
-  /// `result` and `scale` are types, `eps`, `offset` and `scale_by` f32,
-  /// `widths` an array of i64, all others i64.
+  /// `result` and `scale` are types, those with `eps` or `offset` in their
+  /// names and `scale_by` f32, `widths` an array of i64, all others i64.
   llvm::ArrayRef<llvm::StringLiteral> parameters;
   /// Names of parameters that may be absent.
   llvm::ArrayRef<llvm::StringLiteral> optionalParameters;
@@ -61,6 +67,11 @@ struct KernelSignature {
 };
 
 inline constexpr int kVariadic = -1;
+
+/// Whether a fused layer of up to `kFragmentRows` rows with these parameters
+/// can take tokens as products take them: its weights are bf16, or codes that
+/// are multiplied where they lie in their words (quant_linear.cuh).
+bool canTakeFragments(mlir::DictionaryAttr parameters);
 
 /// The signature of `family`.
 const KernelSignature &getKernelSignature(KernelFamily family);

@@ -117,8 +117,8 @@ static bool fitsParameter(StringRef name, Attribute value) {
     return type && (isa<Float32Type, BFloat16Type>(type.getValue()) ||
                     type.getValue().isSignlessInteger(8));
   }
-  if (name == "eps" || name == "norm_eps" || name == "offset" ||
-      name == "scale_by") {
+  if (name == "eps" || name == "next_offset" || name == "norm_eps" ||
+      name == "offset" || name == "scale_by") {
     auto number = dyn_cast<FloatAttr>(value);
     return number && number.getType().isF32() && number.getValue().isFinite();
   }

@@ -220,7 +220,8 @@ void addGatedDelta(Suite &suite, const Sizes &sizes) {
   };
   std::string verify =
       suite.kernel(nextName(suite), "gated_delta", parameters(0));
-  // More rows would be in chunks, which sum in another order than plain decoding.
+  // More rows would be in chunks, which sum in another order than plain
+  // decoding.
   constexpr int committedRows = 32;
   std::string commit = suite.kernel(nextName(suite), "gated_delta",
                                     parameters(1), committedRows);
@@ -325,10 +326,14 @@ void addGatedDelta(Suite &suite, const Sizes &sizes) {
       int rows, live, accepted;
       bool commits;
     };
-    const Round rounds[] = {{committedRows, 29, 0, true}, {16, 16, 0, false},
-                            {16, 16, 5, false}, {16, 16, 16, false},
-                            {16, 9, 1, false},  {16, 16, 9, false},
-                            {1, 1, 3, false},   {16, 16, 1, false}};
+    const Round rounds[] = {{committedRows, 29, 0, true},
+                            {16, 16, 0, false},
+                            {16, 16, 5, false},
+                            {16, 16, 16, false},
+                            {16, 9, 1, false},
+                            {16, 16, 9, false},
+                            {1, 1, 3, false},
+                            {16, 16, 1, false}};
     Rows before(sizes, 1, 1);
     uint64_t seed = 10;
     for (size_t index = 0; index < std::size(rounds); ++index) {

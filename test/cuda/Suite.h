@@ -52,6 +52,7 @@ void addAttentionChecks(Suite &suite);
 void addDeltaChecks(Suite &suite);
 void addTokenChecks(Suite &suite);
 void addFusedChecks(Suite &suite);
+void addFragmentChecks(Suite &suite);
 void addHeadChecks(Suite &suite);
 
 /// Whether the checks \p name are asked for: with TANDEM_GPU_SUITES, a list of
@@ -66,10 +67,11 @@ inline Suite makeSuite() {
   struct {
     const char *name;
     void (*add)(Suite &);
-  } parts[] = {{"rows", addRowChecks},      {"tokens", addTokenChecks},
-               {"linear", addLinearChecks}, {"attention", addAttentionChecks},
-               {"delta", addDeltaChecks},   {"fused", addFusedChecks},
-               {"heads", addHeadChecks}};
+  } parts[] = {
+      {"rows", addRowChecks},           {"tokens", addTokenChecks},
+      {"linear", addLinearChecks},      {"attention", addAttentionChecks},
+      {"delta", addDeltaChecks},        {"fused", addFusedChecks},
+      {"fragments", addFragmentChecks}, {"heads", addHeadChecks}};
   for (auto [name, add] : parts)
     if (isChosen(name))
       add(suite);

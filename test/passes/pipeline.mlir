@@ -35,7 +35,8 @@
 // CLUSTERS: convert-lm-to-plan
 // CLUSTERS: plan-fuse-attention-layer
 // CLUSTERS: plan-select-kernels
-// BLOCKS-NOT: plan-fuse-attention-layer
+// CLUSTERS-NEXT: plan-arrange-tokens
+// BLOCKS-NOT: {{plan-fuse-attention-layer|plan-arrange-tokens}}
 // BLOCKS: plan-verify
 
 // DISABLED: lm-fuse-projections

@@ -1129,3 +1129,72 @@ module attributes {plan.arch = "x86-64-v3"} {
     plan.launch @tokens ins(%p, %two : memref<4xi32>, memref<8xi8>) outs(%t : memref<4xi32>) rows 4 items 1 per_row
   }
 }
+
+// -----
+
+// Tokens as products take them.
+module attributes {plan.arch = "sm_90"} {
+  // expected-error @below {{expects bf16 weights, or codes of 4 bits without zero points in groups of 32, 64 or 128 with scales in bf16, for bf16 tokens in fragments}}
+  plan.kernel @other_scales fused_quant_linear
+      {activations = bf16, bits = 4 : i64, columns = 128 : i64,
+       eps = 1.0e-6 : f32, from_fragments = 1 : i64, gated = 0 : i64,
+       group = 32 : i64, norm = 0 : i64, offset = 0.0 : f32,
+       residual = 0 : i64, row_tile = 16 : i64, scale = f32,
+       widths = array<i64: 64>}
+  // expected-error @below {{expects rows in a row_tile of up to 16 with tokens in fragments, but got 1 and 32}}
+  plan.kernel @many_rows fused_quant_linear
+      {activations = bf16, bits = 4 : i64, columns = 128 : i64,
+       eps = 1.0e-6 : f32, from_fragments = 1 : i64, gated = 0 : i64,
+       group = 32 : i64, norm = 0 : i64, offset = 0.0 : f32,
+       residual = 0 : i64, row_tile = 32 : i64, scale = bf16,
+       widths = array<i64: 64>}
+  // expected-error @below {{expects widths of a multiple of 32 and bf16 results in fragments, but got 40 and 'bf16'}}
+  plan.kernel @other_width fused_quant_linear
+      {activations = bf16, bits = 4 : i64, columns = 128 : i64,
+       eps = 1.0e-6 : f32, gated = 0 : i64, group = 32 : i64, norm = 0 : i64,
+       offset = 0.0 : f32, residual = 0 : i64, row_tile = 16 : i64,
+       scale = bf16, to_fragments = 1 : i64, widths = array<i64: 40>}
+  // expected-error @below {{expects a single result in fragments}}
+  plan.kernel @two_results fused_quant_linear
+      {activations = bf16, bits = 4 : i64, columns = 128 : i64,
+       eps = 1.0e-6 : f32, gated = 0 : i64, group = 32 : i64, norm = 0 : i64,
+       offset = 0.0 : f32, residual = 0 : i64, row_tile = 16 : i64,
+       scale = bf16, to_fragments = 1 : i64, widths = array<i64: 64, 64>}
+  // expected-error @below {{expects a residual, no gate and next_offset where the next norm is prepared}}
+  plan.kernel @no_residual fused_quant_linear
+      {activations = bf16, bits = 4 : i64, columns = 128 : i64,
+       eps = 1.0e-6 : f32, gated = 0 : i64, group = 32 : i64,
+       next_norm = 1 : i64, next_offset = 1.0 : f32, norm = 0 : i64,
+       offset = 0.0 : f32, residual = 0 : i64, row_tile = 16 : i64,
+       scale = bf16, widths = array<i64: 64>}
+}
+
+// -----
+
+module attributes {plan.arch = "x86-64-v3"} {
+  // expected-error @below {{expects a GPU for tokens in fragments}}
+  plan.kernel @processor fused_quant_linear
+      {activations = bf16, bits = 4 : i64, columns = 128 : i64,
+       eps = 1.0e-6 : f32, from_fragments = 1 : i64, gated = 0 : i64,
+       group = 32 : i64, norm = 0 : i64, offset = 0.0 : f32,
+       residual = 0 : i64, scale = bf16, widths = array<i64: 64>}
+}
+
+// -----
+
+module attributes {plan.arch = "sm_90"} {
+  %x = plan.port "x" : memref<16x128xbf16>
+  %y = plan.port "y" : memref<16x64xbf16>
+  %w = plan.weight "w" from "target" ["q", "s"] packing(#plan.fragment_codes<outputs = 64, columns = 128, bits = 4, group = 32, scale = bf16>) : memref<4608xi8>
+  %n = plan.weight "n" from "target" ["n"] packing(#plan.vector<length = 128>) : memref<512xi8>
+  plan.kernel @normed fused_quant_linear
+      {activations = bf16, bits = 4 : i64, columns = 128 : i64,
+       eps = 1.0e-6 : f32, from_fragments = 1 : i64, gated = 0 : i64,
+       group = 32 : i64, norm = 1 : i64, offset = 0.0 : f32,
+       residual = 0 : i64, row_tile = 16 : i64, scale = bf16,
+       widths = array<i64: 64>}
+  plan.program @weight_in_place_of_squares() -> () {
+    // expected-error @below {{expects input 2 to be 'memref<8x16xf32>', but got 'memref<512xi8>'}}
+    plan.launch @normed ins(%x, %w, %n : memref<16x128xbf16>, memref<4608xi8>, memref<512xi8>) outs(%y : memref<16x64xbf16>) rows 16 items 4
+  }
+}

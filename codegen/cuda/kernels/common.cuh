@@ -43,6 +43,9 @@ struct f16 {
 
 constexpr i32 kWarp = 32;
 
+template <typename T> constexpr bool kIsBf16 = false;
+template <> constexpr bool kIsBf16<bf16> = true;
+
 //===----------------------------------------------------------------------===//
 // Numbers
 //===----------------------------------------------------------------------===//

@@ -44,13 +44,13 @@
 // have room in a multiprocessor, so the next launch fills its ring while this
 // one multiplies; it may begin when this one has its tokens, which would stand
 // in one queue with its weights, and has asked for all but C::restTiles of its
-// own tiles, which would, too. A block of up to 8 tokens whose ring holds all of
-// its tiles lets it begin at once. A multiprocessor must not take two blocks of
-// one launch: the first to be free would, and others would get none. So layers
-// that follow each other take different halves, one more than half of the
-// shared memory and the other more than half of the registers. Registers belong
-// to four parts of a multiprocessor, 16384 to each: three warps of a block in
-// each part, of 80 registers a thread or of 88.
+// own tiles, which would, too. A block of up to 8 tokens whose ring holds all
+// of its tiles lets it begin at once. A multiprocessor must not take two blocks
+// of one launch: the first to be free would, and others would get none. So
+// layers that follow each other take different halves, one more than half of
+// the shared memory and the other more than half of the registers. Registers
+// belong to four parts of a multiprocessor, 16384 to each: three warps of a
+// block in each part, of 80 registers a thread or of 88.
 //
 // Floor: the weights once for all tokens of a block, 8 or 16.
 //
@@ -65,6 +65,55 @@
 #include "few_tokens.cuh"
 
 namespace tandem {
+
+/// What the norm multiplies rows by, of the tokens that a thread has at \p
+/// Place; nothing unless sums are to be multiplied.
+template <typename C, typename Place> struct RowFactors {
+  f32 ofToken[Place::ofTokens];
+
+  __device__ RowFactors(const Layer<C> &layer, const Place &place) {
+    if constexpr (C::normsSums) {
+      // Lanes have four tokens each, adders of a token lie `quads` apart.
+      constexpr i32 quads = C::tokens / 4, adders = 8;
+      i32 lane = threadIdx.x % kWarp;
+      f32 four[4] = {0, 0, 0, 0};
+#pragma unroll 10
+      for (i32 entry = lane / quads % adders;
+           entry < C::columns / kSquareColumns; entry += adders) {
+        auto some =
+            loadPack<4>(layer.squares + entry * C::tokens + lane % quads * 4);
+#pragma unroll
+        for (i32 i = 0; i < 4; ++i)
+          four[i] += some.at[i];
+      }
+#pragma unroll
+      for (i32 distance = adders / 2 * quads; distance >= quads; distance /= 2)
+#pragma unroll
+        for (i32 i = 0; i < 4; ++i)
+          four[i] += __shfl_xor_sync(~0u, four[i], distance);
+#pragma unroll
+      for (i32 number = 0; number < Place::ofTokens; ++number) {
+        i32 token = place.tokenOf(Place::sumOf(number));
+        f32 squares = 0;
+#pragma unroll
+        for (i32 i = 0; i < 4; ++i) {
+          f32 other = __shfl_sync(~0u, four[i], token / 4);
+          if (token % 4 == i)
+            squares = other;
+        }
+        ofToken[number] = normFactor<C>(squares);
+      }
+    }
+  }
+
+  /// Sum \p i of the thread, \p sum, times the factor of its token.
+  __device__ f32 multiply(f32 sum, i32 i) const {
+    if constexpr (C::normsSums)
+      return sum * ofToken[Place::numberOf(i)];
+    else
+      return sum;
+  }
+};
 
 template <typename C, typename Units> struct FewRows : FewTokens<C, Units> {
   using Base = FewTokens<C, Units>;
@@ -362,7 +411,8 @@ template <typename C, typename Units> struct FewRows : FewTokens<C, Units> {
   /// take(tile, sums of this thread).
   template <typename Before, typename Take>
   __device__ void addTiles(Before before, Take take) const {
-    SumPlace<C> place;
+    AddPlace<C> place;
+    RowFactors<C, AddPlace<C>> factors(layer, place);
 #pragma unroll 1
     for (i32 tile = begin; tile < end; ++tile) {
       u32 number = tile - begin, which = number % 2;
@@ -377,7 +427,8 @@ template <typename C, typename Units> struct FewRows : FewTokens<C, Units> {
         arrive(sumsRead(which));
 #pragma unroll
       for (i32 i = 0; i < kSums<C>; ++i)
-        sum[i] *= Units::sumFactor(place.rowOf(i) / 8);
+        sum[i] =
+            factors.multiply(sum[i] * Units::sumFactor(place.rowOf(i) / 8), i);
       take(tile, sum);
     }
   }
@@ -486,52 +537,5 @@ __device__ void fewRows(Layer<C> layer, const i32 *live, i32 rows, u8 *scratch,
     slices.end();
   }
 }
-
-/// Writes the results of a layer.
-template <typename C> struct LayerSink {
-  static constexpr i32 tiles = C::gated ? 2 : 1;
-  static constexpr i32 sums = kSums<C>;
-  /// Numbers of the residual.
-  struct Extra {
-    bf16 residual[sums];
-  };
-
-  SumPlace<C> place;
-  /// Of the tile before this one, when they are gate and partner.
-  f32 gate[sums];
-
-  __device__ void begin(i32 firstToken) { place.token += firstToken; }
-
-  __device__ Extra prepare(const Layer<C> &layer, i32 number, i32) const {
-    Extra extra = {};
-    i32 first = Tiles<C>::find(number).index * 16;
-    if constexpr (C::hasResidual)
-#pragma unroll
-      for (i32 i = 0; i < sums; ++i) {
-        i32 output = first + place.rowOf(i), token = place.tokenOf(i);
-        if (token < layer.live && output < C::width(0))
-          extra.residual[i] = layer.residual[u64(token) * C::width(0) + output];
-      }
-    return extra;
-  }
-
-  __device__ void take(const Layer<C> &layer, i32 number, i32,
-                       const f32 (&sum)[sums], const Extra &extra) {
-    Tile tile = Tiles<C>::find(number);
-#pragma unroll
-    for (i32 i = 0; i < sums; ++i) {
-      if (C::gated && tile.part == 0) {
-        gate[i] = sum[i];
-        continue;
-      }
-      f32 result = sum[i];
-      if constexpr (C::gated)
-        result = gatedProduct(gate[i], sum[i]);
-      writeSum(layer, C::gated ? 0 : tile.part,
-               tile.index * 16 + place.rowOf(i), place.tokenOf(i), result,
-               [&](u64) { return extra.residual[i]; });
-    }
-  }
-};
 
 } // namespace tandem

@@ -75,7 +75,6 @@ struct ClusterFinish : ClusterItems<C, Block> {
   using Base = ClusterItems<C, Block>;
   using Base::block;
   using Base::ofItem;
-  using Base::place;
   using Base::slices;
   static_assert(ofItem == Sink::tiles);
 
@@ -114,15 +113,15 @@ private:
       return;
     u32 slot = Base::slotOf(item);
     waitForBarrier(block.slotThere(slot), item / slices / Block::slots % 2);
-    if (place.index == 0)
+    if (threadIdx.x % kWarp == 0)
       expectStretches(block.slotThere(slot), Block::slotBytes);
     __syncwarp();
 #pragma unroll
     for (u32 tile = 0; tile < ofItem; ++tile) {
-      f32 sum[kSums<C>];
+      f32 sum[Sink::sums];
 #pragma unroll
       for (u32 slice = 0; slice < slices; ++slice)
-        place.add(sum, block.slotSums(slot, tile, slice), slice == 0);
+        sink.place.add(sum, block.slotSums(slot, tile, slice), slice == 0);
       sink.take(block.layer, tileOf(item) + i32(tile), block.end, sum,
                 extra[tile]);
     }

@@ -6,9 +6,10 @@
 //
 //   tokens   u32 [block of 32 columns][8 tokens][step, B's word]
 //
-// A warp reads 16 bytes of a token in each lane and turns them in shared
-// memory; where groups of codes have gaps or rows are not aligned it reads
-// number by number. The squares of a norm are those of what the warps have
+// Tokens that lie so are read as they are (fragments.cuh). Of others a warp
+// reads 16 bytes of a token in each lane and turns them in shared memory; where
+// groups of codes have gaps or rows are not aligned it reads number by number.
+// The squares of a norm are those of what the warps have
 // read, each of its columns; blocks of a cluster send them to each other.
 //
 // Floor: every block has all tokens of its columns.
@@ -20,6 +21,7 @@
 #pragma once
 
 #include "cluster.cuh"
+#include "fragments.cuh"
 #include "layer.cuh"
 
 namespace tandem {
@@ -53,6 +55,12 @@ template <typename C> struct SumPlace {
   __device__ i32 tokenOf(i32 sum) const {
     return token + sum % 2 + sum / 4 * 8;
   }
+  /// How many tokens its sums are of, which one a sum is, and a sum of each.
+  static constexpr i32 ofTokens = count < 4 ? 2 : count / 2;
+  __device__ static i32 numberOf(i32 sum) { return sum / 4 * 2 + sum % 2; }
+  __device__ static i32 sumOf(i32 number) {
+    return number / 2 * 4 + number % 2;
+  }
 
   /// Adds this thread's sums of a tile at \p tile to \p sums, or makes them
   /// those.
@@ -68,6 +76,42 @@ template <typename C> struct SumPlace {
     }
   }
 };
+
+/// Which of a tile's sums a lane has that finishes it from a slot: a run of
+/// outputs of one token (few_results.cuh).
+template <typename C> struct RunPlace {
+  static constexpr i32 count = kTileSums<C> / kWarp;
+
+  i32 token = threadIdx.x % C::tokens;
+  i32 first = threadIdx.x % kWarp / C::tokens * count;
+  /// The first of its sums in those of a tile.
+  i32 inTile = first % 8 * 16 + token % 8 / 2 * 4 + first / 8 * 2 + token % 2 +
+               token / 8 * 128;
+
+  __device__ i32 rowOf(i32 sum) const { return first + sum; }
+  __device__ i32 tokenOf(i32) const { return token; }
+  static constexpr i32 ofTokens = 1;
+  __device__ static i32 numberOf(i32) { return 0; }
+  __device__ static i32 sumOf(i32) { return 0; }
+
+  /// As SumPlace::add().
+  __device__ void add(f32 (&sums)[count], const f32 *tile, bool isFirst) const {
+#pragma unroll
+    for (i32 i = 0; i < count; ++i) {
+      f32 number = tile[inTile + i * 16];
+      sums[i] = isFirst ? number : sums[i] + number;
+    }
+  }
+};
+
+/// Whether one warp finishes a tile, in runs.
+template <typename C> __device__ constexpr bool finishesRuns() {
+  return C::sumWarps == 1;
+}
+/// The sums that sum warps have of a tile.
+template <typename C>
+using AddPlace =
+    Either<finishesRuns<C>() && C::cluster == 1, RunPlace<C>, SumPlace<C>>;
 
 /// Barriers for some of the warps of a block, by number.
 enum Meeting { kProductsMeet = 1, kSumsMeet };
@@ -125,6 +169,9 @@ template <typename C, typename Units> struct FewTokens {
   static constexpr i32 normWeightBytes = C::hasNorm ? turnBytes : 0;
   static constexpr i32 turns = (warpBytes - normWeightBytes) / turnBytes;
   static_assert(!C::hasNorm || shareSteps * 64 <= normWeightBytes);
+  static_assert(!C::fromFragments || (isDirect && !C::hasNorm &&
+                                      Units::tokenFactor == kFragmentFactor &&
+                                      C::columns % kFragmentColumns == 0));
 
   const Layer<C> &layer;
   u8 *shared;
@@ -229,7 +276,9 @@ template <typename C, typename Units> struct FewTokens {
   /// Asks for tokens. Those behind the live ones are other numbers, which harm
   /// nobody: a token's sums are its own.
   __device__ void loadTokens() {
-    if constexpr (isDirect)
+    if constexpr (C::fromFragments)
+      loadFragments();
+    else if constexpr (isDirect)
 #pragma unroll
       for (i32 block = 0; block < blocks; ++block)
 #pragma unroll
@@ -245,9 +294,31 @@ template <typename C, typename Units> struct FewTokens {
         }
   }
 
+  /// The same where they lie as B.
+  __device__ void loadFragments() {
+    i32 firstBlock = firstUnit * Units::steps / 2;
+    const u32 *from =
+        reinterpret_cast<const u32 *>(layer.input) +
+        (u64(firstBlock) * octets * kWarp + threadIdx.x % kWarp) * 4;
+#pragma unroll
+    for (i32 block = 0; block < blocks; ++block)
+#pragma unroll
+      for (i32 half = 0; half < octets; ++half) {
+        Pack<u32, 4> words = {};
+        if (hasUnit(block * 2 / Units::steps) &&
+            (firstBlock + block) * kFragmentColumns < C::columns)
+          words = loadPack<4>(from + (block * octets + half) * kWarp * 4);
+#pragma unroll
+        for (i32 i = 0; i < 4; ++i)
+          tokens[block][half][i] = words.at[i];
+      }
+  }
+
   /// Makes B of tokens as loadTokens() has read them. By product warps.
   __device__ void turnTokens() {
-    if constexpr (isDirect)
+    if constexpr (C::fromFragments)
+      ;
+    else if constexpr (isDirect)
       turn();
     else
       loadPlaces();

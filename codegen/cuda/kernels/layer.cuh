@@ -9,6 +9,18 @@
 // input [rows, columns] bf16, norm weight f32 [columns], residual and y
 // [rows, width] bf16 (y f32 where the plan says so).
 //
+// Between layers of up to 16 rows tokens may lie as products take them
+// (fragments.cuh). Then
+//
+//   fromFragments   x lies so
+//   normsSums       and has the weight of its norm, but not yet the factors of
+//                   its rows, which sums are multiplied by; squares has what
+//                   they follow from
+//   toFragments     y lies so
+//   nextNorm        beside y, next is y times the weight of the norm of the
+//                   layer that comes next, and lies so; nextSquares are the
+//                   squares of y
+//
 // Outputs come in tiles of 16, those of one part behind those of another, the
 // last tile of a part filled up; of a gated layer the tiles of the two parts
 // alternate:
@@ -17,7 +29,8 @@
 //   gated  0: part 0, 0..15 | 1: part 1, 0..15 | 2: part 0, 16..31 | ..
 //
 // Everything is rounded where separate kernels would write it to memory, and a
-// norm sums as rms_norm does (norm.cuh), so a fusion does not change a bit.
+// norm sums as rms_norm does (norm.cuh), so a fusion does not change a bit. But
+// with `normsSums` factors are not rounded into tokens.
 //
 // Used by linear, quant_linear, head and what computes them.
 //
@@ -36,6 +49,10 @@ template <typename C> struct Layer {
   const f32 *norm;
   const bf16 *residual;
   typename C::Result *results[C::results];
+  const f32 *squares;
+  const f32 *nextNorm;
+  bf16 *next;
+  f32 *nextSquares;
   i32 live;
 };
 

@@ -23,7 +23,7 @@
 
 #pragma once
 
-#include "few_rows.cuh"
+#include "few_results.cuh"
 #include "many_rows.cuh"
 
 namespace tandem {
@@ -107,12 +107,14 @@ template <typename C> struct DenseUnits {
     }
   }
 
-  /// Tokens and sums are what they are, and nothing else is known of units.
+  /// Nothing else is known of units.
   static constexpr bool hasExtra = false;
+  static constexpr bool holdsAll = false;
   struct Extra {};
-  static constexpr f32 tokenFactor = 1;
+  /// Tokens and sums are what they are, unless others have left the tokens.
+  static constexpr f32 tokenFactor = C::fromFragments ? kFragmentFactor : 1;
   static constexpr u32 tokenPair = 0x3f803f80u;
-  __device__ static f32 sumFactor(i32) { return 1; }
+  __device__ static f32 sumFactor(i32) { return 1 / tokenFactor; }
   /// Where a unit lies, which is all that is held of it.
   struct Held {
     u32 at;
@@ -158,7 +160,7 @@ __device__ void linear(const Layer<C> &layer, const i32 *live, i32 rows,
   if constexpr (C::tokens > 16) {
     manyRows<C, DenseUnits<C>>(layer, live, rows, scratch);
   } else {
-    LayerSink<C> sink;
+    ResultSink<C> sink;
     fewRows<C, DenseUnits<C>>(layer, live, rows, scratch, sink);
     if constexpr (C::isBeside)
       waitForEarlierKernels();

@@ -49,7 +49,7 @@
 
 #pragma once
 
-#include "few_rows.cuh"
+#include "few_results.cuh"
 #include "many_rows.cuh"
 #include "medium_rows.cuh"
 #include "wide_rows.cuh"
@@ -100,9 +100,6 @@ template <u32 First> __device__ u32 expandFloats(u32 word) {
       : "r"(bits), "r"(0x7b807b80u), "r"(0x80008000u));
   return result;
 }
-
-template <typename T> constexpr bool kIsBf16 = false;
-template <> constexpr bool kIsBf16<bf16> = true;
 
 /// How the columns of a group of codes lie in units.
 template <typename C> struct UnitLayout {
@@ -556,7 +553,7 @@ __device__ void quantLinear(const Layer<C> &layer, const i32 *live, i32 rows,
   } else if constexpr (C::tokens > 16) {
     manyRows<C, QuantUnits<C>>(layer, live, rows, scratch);
   } else {
-    LayerSink<C> sink;
+    ResultSink<C> sink;
     fewRows<C, FewQuantUnits<C>>(layer, live, rows, scratch, sink);
   }
 }
