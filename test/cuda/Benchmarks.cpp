@@ -35,10 +35,11 @@ public:
                         "{" + parameters + "}", rows, needsClusters);
   }
 
-  /// A fused layer of codes (group > 0) or of bf16.
+  /// A fused layer of codes (group > 0) or of bf16. \p more are parameters that
+  /// take clusters of blocks and change the size of no operand.
   void layer(const std::string &title, std::vector<int64_t> widths,
              int64_t columns, int64_t group, bool norm, bool gated,
-             bool residual, int rows = 16) {
+             bool residual, int rows = 16, const std::string &more = "") {
     if (!isChosen("linear"))
       return;
     std::string list;
@@ -53,8 +54,8 @@ public:
             ", widths = array<i64: " + list + ">, eps = 1.0e-6 : f32, offset " +
             "= 1.0 : f32, " + number("norm", norm) + ", " +
             number("gated", gated) + ", " + number("residual", residual) +
-            ", " + number("row_tile", rows <= 16 ? 16 : 64),
-        rows);
+            ", " + number("row_tile", rows <= 16 ? 16 : 64) + more,
+        rows, /*needsClusters=*/!more.empty());
     Benchmark bench = {title + ", " + std::to_string(rows) + " rows",
                        name,
                        rows,
@@ -338,6 +339,15 @@ std::vector<Benchmark> tandem::gpucheck::addBenchmarks(Suite &suite) {
   builder.layer("gate, up", {9216, 9216}, 2560, 32, true, true, false, 1);
   builder.layer("gate, up: without norm", {9216, 9216}, 2560, 32, false, true,
                 false);
+  // As others leave tokens to them.
+  const std::string from = ", " + number("from_fragments", 1),
+                    to = ", " + number("to_fragments", 1);
+  builder.layer("gate, up: norm, tokens in fragments", {9216, 9216}, 2560, 32,
+                true, true, false, 16, from + to);
+  builder.layer("down: residual, tokens in fragments", {2560}, 9216, 32, false,
+                false, true, 16, from);
+  builder.layer("qkv, z: norm, tokens in fragments", {8192, 4096}, 2560, 32,
+                true, false, false, 16, from);
   builder.layer("down: 2560 x 9216, residual", {2560}, 9216, 32, false, false,
                 true);
   builder.layer("qkv, z: 12288 x 2560, norm", {8192, 4096}, 2560, 32, true,
