@@ -187,10 +187,14 @@ LaunchOrder::LaunchOrder(mlir::ModuleOp planModule) {
         plan::KernelOp kernel = kernels.lookup(some.getKernel());
         return kernel && isFewRowsOfCodes(kernel);
       };
-      if (before && isLayer(before) && isLayer(launch))
-        beforeLayers.insert(before.getKernel());
+      if (before && isLayer(before))
+        (isLayer(launch) ? beforeLayers : beforeOthers)
+            .insert(before.getKernel());
       before = launch;
     }
+    // Behind the last one comes another program.
+    if (before)
+      beforeOthers.insert(before.getKernel());
   }
   chooseHalves(planModule, kernels);
 }

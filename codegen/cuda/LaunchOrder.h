@@ -4,7 +4,9 @@
 // where it has to (common.cuh). What it may do before follows from the launches
 // in front of it, in every program that launches it: a kernel begins when that
 // in front of it has everything it waits for, or, if that one is beside, when
-// the one in front of both has.
+// the one in front of both has. A delta rule of few rows and some layers do not
+// wait before they let the next one begin; behind them are layers and norms,
+// which read nothing but weights before they wait.
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,6 +45,14 @@ public:
   bool hasLayerBehind(llvm::StringRef kernel) const {
     return beforeLayers.contains(kernel);
   }
+  /// Whether one stands right behind it wherever it is. Such a layer may let
+  /// the next kernel begin before it has waited itself: what begins reads
+  /// nothing but weights before it waits. Others may read in front of their
+  /// wait what two launches in front of them do not write, so there must be one
+  /// that has waited among those.
+  bool hasOnlyLayersBehind(llvm::StringRef kernel) const {
+    return beforeLayers.contains(kernel) && !beforeOthers.contains(kernel);
+  }
   /// Whether the cache of the kernel and how many rows were accepted are there
   /// when it begins.
   bool hasState(llvm::StringRef kernel) const {
@@ -69,7 +79,7 @@ private:
                     const llvm::StringMap<plan::KernelOp> &kernels);
 
   llvm::StringSet<> besides, partners, changing, movingStarts, firstWriters,
-      secondHalves, beforeLayers;
+      secondHalves, beforeLayers, beforeOthers;
 };
 
 } // namespace tandem::codegen

@@ -195,11 +195,15 @@ void KernelEmitter::emitFewRows(const Units &units, int64_t tilesPerItem,
   int64_t ticketBytes = 0,
           rangeTiles =
               static_cast<int64_t>(divideCeil(items, ranges)) * tilesPerItem;
-  // The ring of the next layer comes through the same memory. More than 8
-  // tokens keep multiprocessors busy for so long that it has time.
-  constexpr int64_t fewTokens = 8, restPart = 4;
-  bool letsBeginLate =
-      copiesTiles && tokens > fewTokens && order.hasLayerBehind(kernel.symbol);
+  // The ring of the next layer comes through the same memory.
+  constexpr int64_t restPart = 4;
+  bool letsBeginLate = copiesTiles && order.hasLayerBehind(kernel.symbol);
+  // Few tokens do not take as long as the beginning of the next layer, which
+  // may be as early where all weights are asked for.
+  constexpr int64_t fewTokens = 8;
+  bool letsBeginEarly = copiesTiles && tokens <= fewTokens &&
+                        rangeTiles <= stages &&
+                        order.hasOnlyLayersBehind(kernel.symbol);
   int64_t restTiles = letsBeginLate ? rangeTiles / restPart : rangeTiles;
   if (cut.slices > clusterBlocks) {
     ticketBytes = getTicketBytes(rowBlocks * ranges);
@@ -218,6 +222,7 @@ void KernelEmitter::emitFewRows(const Units &units, int64_t tilesPerItem,
            {"restTiles", restTiles},
            {"ticketBytes", ticketBytes}});
   flag("copiesTiles", copiesTiles);
+  flag("letsBeginEarly", letsBeginEarly);
   kernel.block = warps * 32;
   if (isHalf)
     mostRegisters =

@@ -277,7 +277,11 @@ __device__ void verifyRows(Source source, const i32 *accepted, const T *gate,
   source.finishPreparing();
 
   // Those of this call. The next kernel's weights would stand in one queue with
-  // them, so it begins when they have come.
+  // them, so it begins when they have come. Few of them take less time than its
+  // beginning, and it finds room only when the kernels in front have ended.
+  constexpr i32 fewRows = 8;
+  if (rows <= fewRows)
+    letNextKernelBegin();
   waitForEarlierKernels</*LetsNextBegin=*/false>();
   source.read(rule, min(rows, C::pending));
   i32 count = min(liveRows(live, rows), C::pending);

@@ -44,8 +44,8 @@
 // have room in a multiprocessor, so the next launch fills its ring while this
 // one multiplies; it may begin when this one has its tokens, which would stand
 // in one queue with its weights, and has asked for all but C::restTiles of its
-// own tiles, which would, too. A block of up to 8 tokens whose ring holds all
-// of its tiles lets it begin at once. A multiprocessor must not take two blocks
+// own tiles, which would, too. A block of few tokens whose ring holds all of
+// its tiles may let it begin at once. A multiprocessor must not take two blocks
 // of one launch: the first to be free would, and others would get none. So
 // layers that follow each other take different halves, one more than half of
 // the shared memory and the other more than half of the registers. Registers
@@ -383,23 +383,31 @@ template <typename C, typename Units> struct FewRows : FewTokens<C, Units> {
   }
 
   /// What the ring warp does: fills the stages that all warps have read, and
-  /// calls \p after(tile). \p sliceUnit is the first unit of the slice.
+  /// calls \p after(tile), also behind the last one. \p sliceUnit is the first
+  /// unit of the slice.
   template <typename After>
   __device__ void fillRing(i32 sliceUnit, After after) const {
     // The first tile that is not asked for yet when the next kernel may begin.
     i32 rest = end - C::restTiles;
+    // Warps that have given their sums of a tile hold what they need of the
+    // next one.
+    constexpr i32 held = Units::holdsAll;
     if constexpr (letsBeginLate)
-      if (begin + C::stages >= rest)
+      if (begin + held + C::stages >= rest)
         letNextKernelBegin();
 #pragma unroll 1
-    for (i32 tile = begin; tile < end; ++tile) {
+    for (i32 tile = begin; tile <= end; ++tile) {
       u32 number = tile - begin, which = number % 2;
-      waitForBarrier(sumsThere(which), number / 2 % 2);
-      if (isCopier()) {
+      if (tile < end)
+        waitForBarrier(sumsThere(which), number / 2 % 2);
+      if (tile < end && isCopier()) {
         arrive(sumsRead(which));
-        fetchTile(tile + C::stages, number % C::stages, sliceUnit);
+        if (held > 0 && number == 0)
+          fetchTile(tile + C::stages, 0, sliceUnit);
+        fetchTile(tile + held + C::stages, (number + held) % C::stages,
+                  sliceUnit);
         if constexpr (letsBeginLate)
-          if (tile + C::stages + 1 == rest)
+          if (tile + held + C::stages + 1 == rest)
             letNextKernelBegin();
       }
       __syncwarp();
@@ -479,9 +487,11 @@ __device__ void fewRows(Layer<C> layer, const i32 *live, i32 rows, u8 *scratch,
     block.fetchNorm();
     if constexpr (!C::copiesTiles)
       block.fetchUnit(ahead, 0);
+    if constexpr (C::letsBeginEarly)
+      letNextKernelBegin();
     waitForInput<C>();
     block.loadTokens();
-    if constexpr (C::copiesTiles && !Block::letsBeginLate)
+    if constexpr (C::copiesTiles && !Block::letsBeginLate && !C::letsBeginEarly)
       letNextKernelBegin();
     if constexpr (C::hasNorm && !Block::sumsOwn)
       rowFactors<C, 16, Block::productThreads, kProductsMeet>(
@@ -520,7 +530,6 @@ __device__ void fewRows(Layer<C> layer, const i32 *live, i32 rows, u8 *scratch,
     if (Block::isRingWarp()) {
       ClusterFinish<C, Block, Sink> items(block, sink);
       block.fillRing(sliceUnit, [&](i32 tile) { items.after(tile); });
-      items.end();
     } else {
       ClusterItems<C, Block> items = {block, {}};
       block.addTiles(

@@ -79,29 +79,33 @@ struct ClusterFinish : ClusterItems<C, Block> {
   static_assert(ofItem == Sink::tiles);
 
   Sink &sink;
-  /// Of the item that this block finishes next.
-  typename Sink::Extra extra[ofItem];
+  using Extras = typename Sink::Extra[ofItem];
+  /// Of the item that this block finishes next, and of the one behind it, which
+  /// would come late where it is the last: nothing hides that one.
+  Extras extra, extraBehind;
 
   __device__ ClusterFinish(const Block &block, Sink &sink)
       : Base{block, {}}, sink(sink) {
-    prepare(blockIdx.y);
+    prepare(blockIdx.y, extra);
+    prepare(blockIdx.y + slices, extraBehind);
   }
 
-  /// When tile \p tile of this block is done: finishes the item before.
+  /// When tile \p tile of this block is done: finishes the item before. Behind
+  /// the last tile: finishes the last item, in the same place, whose code has
+  /// come by then.
   __device__ void after(i32 tile) {
     u32 number = tile - block.begin;
-    if (number % ofItem == ofItem - 1 && number >= ofItem)
+    if (tile == block.end ||
+        (number % ofItem == ofItem - 1 && number >= ofItem))
       finish(number / ofItem - 1);
   }
-  /// Finishes the last item.
-  __device__ void end() { finish(u32(block.end - block.begin) / ofItem - 1); }
 
 private:
   __device__ i32 tileOf(u32 item) const {
     return block.begin + i32(item * ofItem);
   }
   /// Asks for what the sink will need of an item.
-  __device__ void prepare(u32 item) {
+  __device__ void prepare(u32 item, Extras &extra) {
     if (tileOf(item) < block.end)
 #pragma unroll
       for (u32 tile = 0; tile < ofItem; ++tile)
@@ -125,7 +129,10 @@ private:
       sink.take(block.layer, tileOf(item) + i32(tile), block.end, sum,
                 extra[tile]);
     }
-    prepare(item + slices);
+#pragma unroll
+    for (u32 tile = 0; tile < ofItem; ++tile)
+      extra[tile] = extraBehind[tile];
+    prepare(item + 2 * slices, extraBehind);
   }
 };
 

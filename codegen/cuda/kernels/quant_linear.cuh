@@ -365,6 +365,8 @@ template <typename C> struct FewQuantUnits : QuantUnits<C> {
       C::bits == 4 && !C::zeroPoints && Layout::holdsGroups &&
       Layout::isDense && Layout::groups <= 4 && kIsBf16<typename C::Scale>;
   static constexpr bool hasExtra = isRaw;
+  /// Whether what is held of a unit is all that is needed of it.
+  static constexpr bool holdsAll = isRaw;
 
   /// What a unit takes off its sums: B of two half products with the scales,
   /// whose columns are

@@ -331,6 +331,14 @@ TEST_F(LaunchOrderTest, LayersOfCodesKnowWhetherOneStandsRightBehind) {
   // Many rows have no ring to fill.
   EXPECT_FALSE(read({layers("a") + wide}).hasLayerBehind("a"));
   EXPECT_FALSE(read({wide + layers("a")}).hasLayerBehind("wide"));
+
+  // Wherever it is; another program comes behind the last launch.
+  EXPECT_TRUE(
+      read({layers("ab"), layers("ab") + delta}).hasOnlyLayersBehind("a"));
+  EXPECT_FALSE(
+      read({layers("ab"), layers("a") + delta}).hasOnlyLayersBehind("a"));
+  EXPECT_FALSE(read({layers("ab"), layers("a")}).hasOnlyLayersBehind("a"));
+  EXPECT_FALSE(read({layers("ab")}).hasOnlyLayersBehind("b"));
 }
 
 TEST_F(LaunchOrderTest, OtherLaunchesBetweenLayersChangeNoHalf) {
