@@ -93,19 +93,19 @@ static bool changesState(plan::LaunchOp launch, plan::KernelOp kernel,
   });
 }
 
-/// Whether \p launch, attention, makes its inputs; these are as many as those
-/// of attention_inputs of one cache.
-static bool makesInputs(plan::LaunchOp launch) {
-  return launch.getInputs().size() == 7;
+/// Whether \p kernel is attention that makes its inputs.
+static bool makesInputs(plan::KernelOp kernel) {
+  return kernel.getFamily() == KernelFamily::attention &&
+         kernel.getParameters().contains("dims");
 }
 
-/// Where a kernel that knows of earlier rows has `start` among its inputs;
-/// nothing for other kernels.
+/// Where \p launch of \p kernel has `start` among its inputs, if the kernel
+/// knows of earlier rows.
 static std::optional<size_t> getStart(plan::LaunchOp launch,
-                                      KernelFamily family) {
-  switch (family) {
+                                      plan::KernelOp kernel) {
+  switch (kernel.getFamily()) {
   case KernelFamily::attention:
-    return makesInputs(launch) ? 5 : 2;
+    return makesInputs(kernel) ? 5 : 2;
   case KernelFamily::cache_append:
     return 2;
   case KernelFamily::attention_inputs:
@@ -119,9 +119,9 @@ static std::optional<size_t> getStart(plan::LaunchOp launch,
 /// Whether \p other, one of the two launches in front, may write what
 /// \p launch, attention or the kernel of its inputs, knows of earlier rows.
 /// One that appends rows from the same `start` on leaves earlier ones alone.
-static bool movesStart(plan::LaunchOp launch, KernelFamily family,
+static bool movesStart(plan::LaunchOp launch, plan::KernelOp kernel,
                        plan::LaunchOp other, plan::KernelOp otherKernel) {
-  std::optional<size_t> at = getStart(launch, family);
+  std::optional<size_t> at = getStart(launch, kernel);
   // Kernels may be compiled for nobody's operands.
   if (!at || launch.getInputs().size() <= *at)
     return false;
@@ -130,18 +130,17 @@ static bool movesStart(plan::LaunchOp launch, KernelFamily family,
     return true;
   mlir::Value start = launch.getInputs()[*at], live = launch.getCount();
   auto appendsFromStart = [&] {
-    KernelFamily family = otherKernel.getFamily();
-    std::optional<size_t> place = getStart(other, family);
-    return family != KernelFamily::attention && place &&
+    std::optional<size_t> place = getStart(other, otherKernel);
+    return otherKernel.getFamily() != KernelFamily::attention && place &&
            other.getInputs().size() > *place &&
            other.getInputs()[*place] == start;
   };
   return any_of(other.getOutputs(), [&](mlir::Value output) {
     if (overlap(output, start) || (live && overlap(output, live)))
       return true;
-    if (family != KernelFamily::attention)
+    if (kernel.getFamily() != KernelFamily::attention)
       return false;
-    mlir::Value cache = makesInputs(launch) ? launch.getOutputs().back()
+    mlir::Value cache = makesInputs(kernel) ? launch.getOutputs().back()
                                             : launch.getInputs()[1];
     return overlap(output, cache) && !(output == cache && appendsFromStart());
   });
@@ -203,7 +202,7 @@ void LaunchOrder::findStart(plan::LaunchOp launch, plan::KernelOp kernel,
                             plan::LaunchOp first, plan::LaunchOp second,
                             const StringMap<plan::KernelOp> &kernels) {
   auto moves = [&](plan::LaunchOp other) {
-    return movesStart(launch, kernel.getFamily(), other,
+    return movesStart(launch, kernel, other,
                       other ? kernels.lookup(other.getKernel())
                             : plan::KernelOp());
   };
