@@ -1,10 +1,10 @@
 //===- LinearEmitter.cpp - Linear layers in CUDA --------------------------===//
 //
 // How a layer is cut: few_rows.cuh, many_rows.cuh, medium_rows.cuh and
-// wide_rows.cuh draw it.
-// How columns are is part of the order of sums, so it follows from the shape of
-// the weights (of those but few_rows.cuh: and the architecture), never
-// from the rows of a launch; but of wide_rows.cuh from the live rows.
+// wide_rows.cuh draw it. How columns are is part of the order of sums, so it
+// follows from the shape of the weights (of those but few_rows.cuh: and the
+// architecture), never from the rows of a launch; but of wide_rows.cuh from the
+// live rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -169,9 +169,9 @@ void KernelEmitter::emitFewRows(const Units &units, int64_t tilesPerItem,
   constexpr int64_t mostStages = 16;
   bool isSmall = ofCluster && cut.warps <= kHalfWarps &&
                  fixedBytes + kTileStages * stageBytes <= kSecondHalfBytes;
-  if (has("next_norm") && !ofCluster)
-    refuse("expects fewer columns to prepare a norm, but got " +
-           Twine(get("columns")));
+  if ((has("to_fragments") || has("next_norm")) && !ofCluster)
+    refuse("expects clusters of blocks that add " + Twine(get("columns")) +
+           " columns, to leave tokens in fragments");
   // Without clusters a thread has two sums of a tile.
   int64_t sumWarps = ofCluster ? 1 : tokens / 4, ringWarps = copiesTiles;
   int64_t warps = cut.warps + sumWarps + ringWarps,

@@ -9,8 +9,8 @@
 // Tokens that lie so are read as they are (fragments.cuh). Of others a warp
 // reads 16 bytes of a token in each lane and turns them in shared memory; where
 // groups of codes have gaps or rows are not aligned it reads number by number.
-// The squares of a norm are those of what the warps have
-// read, each of its columns; blocks of a cluster send them to each other.
+// The squares of a norm are those of what the warps have read, each of its
+// columns; blocks of a cluster send them to each other.
 //
 // Floor: every block has all tokens of its columns.
 //

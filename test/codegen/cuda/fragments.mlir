@@ -1,6 +1,12 @@
 // RUN: qcompile %s --arch sm_90 --emit cuda | FileCheck %s
 // RUN: qcompile %s --arch sm_86 --emit cuda \
 // RUN:   | FileCheck %s --check-prefix=WITHOUT
+// RUN: qcompile %s --arch sm_90 --emit plan \
+// RUN:   | sed 's/plan.arch = "sm_90"/plan.arch = "sm_86"/' > %t.mlir
+// RUN: %fails 1 qcompile %t.mlir --emit cuda \
+// RUN:   | FileCheck %s --check-prefix=REFUSED
+
+// REFUSED: r8_next': expects clusters of blocks that add 256 columns, to leave tokens in fragments
 
 // Down, gate and up, and down: the first prepares the norm of the second, which
 // leaves its result to the third as products take it.
