@@ -31,14 +31,6 @@ __device__ inline void multiply(f32 (&c)[4], const u32 (&a)[4], u32 b0,
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/// The same for k 0 .. 7 alone, without a[2], a[3] and b[1].
-__device__ inline void multiplyHalf(f32 (&c)[4], u32 a0, u32 a1, u32 b) {
-  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 "
-               "{%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-               : "r"(a0), "r"(a1), "r"(b));
-}
-
 /// c = a * b.
 __device__ inline void multiplyFirst(f32 (&c)[4], const u32 (&a)[4], u32 b0,
                                      u32 b1) {

@@ -368,12 +368,12 @@ template <typename C> struct FewQuantUnits : QuantUnits<C> {
   /// Whether what is held of a unit is all that is needed of it.
   static constexpr bool holdsAll = isRaw;
 
-  /// What a unit takes off its sums: B of two half products with the scales,
-  /// whose columns are
+  /// What a unit takes off its sums: B of a product with the scales, which A has
+  /// twice:
   ///
-  ///   first   0..3, 4..7   two of three parts of -8 times the sums of a token
-  ///                        over groups 0..3
-  ///   second  0..3         the third
+  ///   k 0..3, 4..7     two of three parts of -8 times the sums of a token over
+  ///                    groups 0..3
+  ///   k 8..11          the third
   struct Extra {
     u32 b[2][2];
 
@@ -488,11 +488,10 @@ template <typename C> struct FewQuantUnits : QuantUnits<C> {
                           : held.scales[half * groups / 2];
     // Rows 8 .. 15 are 16 times what they are.
     pairs[1] = multiplyPair(pairs[1], 0x41804180u);
+    u32 a[4] = {pairs[0], pairs[1], pairs[0], pairs[1]};
 #pragma unroll
-    for (i32 k = 0; k < 2; ++k)
-#pragma unroll
-      for (i32 j = 0; j < octets; ++j)
-        multiplyHalf(sums[j], pairs[0], pairs[1], extra.b[j][k]);
+    for (i32 j = 0; j < octets; ++j)
+      multiply(sums[j], a, extra.b[j][0], extra.b[j][1]);
   }
 
   template <typename Load, typename During, typename Behind>
