@@ -24,7 +24,7 @@ static constexpr StringLiteral kFrom = "from_fragments", kTo = "to_fragments",
                                kNext = "next_norm", kNextOffset = "next_offset";
 
 /// Columns up to which one warp of a cluster adds the sums of a tile, and so
-/// can add squares: LinearEmitter.cpp cuts them.
+/// can add squares: ColumnCut.cpp cuts them.
 static constexpr int64_t kMostColumns = 20480;
 
 static int64_t getNumber(plan::KernelOp kernel, StringRef name) {

@@ -61,6 +61,8 @@ private:
   void emitConcatFeatures();
   void emitRope();
   void emitUnmask();
+
+  // HeadEmitter.cpp
   void emitHeadSearch();
   void emitHeadSettle();
   void emitHeadDraft();

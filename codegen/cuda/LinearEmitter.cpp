@@ -8,22 +8,13 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "codegen/cuda/ColumnCut.h"
 #include "codegen/cuda/KernelEmitter.h"
-
-#include "llvm/ADT/STLExtras.h"
-
-#include <cmath>
-#include <optional>
 
 using namespace llvm;
 using namespace tandem;
 using namespace tandem::codegen;
 using plan::KernelFamily;
-
-/// Outputs of a tile.
-static constexpr int64_t kTileOutputs = 16;
-/// Tokens up to which layers are few_rows.cuh's.
-static constexpr int64_t kFewRows = 16;
 
 int64_t KernelEmitter::getTiles() const {
   int64_t tiles = 0;
@@ -36,85 +27,13 @@ int64_t KernelEmitter::getTiles() const {
 // Up to 16 rows
 //===----------------------------------------------------------------------===//
 
-namespace {
-/// A cut of columns: few_rows.cuh.
-struct Cut {
-  int64_t slices, warps, unitsPerWarp;
-};
-} // namespace
-
-/// What few_rows.cuh has in shared memory beside its stages: of a warp, and of
-/// a block.
-static constexpr int64_t kTileSumsBytes = 256 * 4,
-                         kSumsBytes = 2 * kTileSumsBytes, kBarrierBytes = 256;
-/// Stages of tiles at least.
-static constexpr int64_t kTileStages = 4;
-/// Warps that multiply in half of a multiprocessor.
-static constexpr int64_t kHalfWarps = 10;
+/// What few_rows.cuh has in shared memory of a block beside all else.
+static constexpr int64_t kBarrierBytes = 256;
 /// A multiprocessor has four parts with 64 times 256 registers each, in which a
 /// warp takes as many for every eight of a thread. What a block of the first
 /// half may take of a part, and more than half of it: few_rows.cuh.
 static constexpr int64_t kParts = 4, kPartPieces = 64, kFirstHalfPieces = 30,
                          kSecondHalfPieces = 33;
-/// Cuts the columns of \p units units of \p steps steps: into the fewest slices
-/// whose warps have registers for their tokens, and two stages of \p unitBytes
-/// a unit in \p shared bytes; \p copiesTiles: four stages, each of all units of
-/// a warp. It depends on nothing else, so layers of the same columns sum in the
-/// same order, fused or not.
-static Cut cutColumns(int64_t units, int64_t steps, int64_t unitBytes,
-                      bool copiesTiles, int64_t shared) {
-  // Many warps with few registers: five for each of the four parts of a
-  // multiprocessor hide what each of them waits for.
-  constexpr int64_t mostSteps = 8, mostWarps = 20;
-  for (int64_t slices = 1;; ++slices) {
-    auto perSlice = static_cast<int64_t>(divideCeil(units, slices));
-    for (int64_t perWarp = 1; perWarp == 1 || perWarp * steps <= mostSteps;
-         ++perWarp) {
-      auto warps = static_cast<int64_t>(divideCeil(perSlice, perWarp));
-      int64_t stage = unitBytes * (copiesTiles ? perWarp : 1);
-      int64_t needed =
-          warps * (kSumsBytes + (copiesTiles ? kTileStages : 2) * stage);
-      if (warps <= mostWarps && (needed <= shared || warps == 1))
-        return {slices, warps, perWarp};
-    }
-  }
-}
-
-/// Bytes of the slots of few_slices.cuh in a block of \p slices, for items of
-/// \p tiles tiles.
-static int64_t getSlotBytes(int64_t slices, int64_t tiles) {
-  if (slices == 1)
-    return 0;
-  return static_cast<int64_t>(divideCeil(slices + 7, slices)) * tiles * slices *
-         kTileSumsBytes;
-}
-
-/// Cuts columns over the blocks of a cluster: into the fewest slices for whose
-/// warps half of a multiprocessor is enough, so that the next launch has the
-/// other half; of many columns, into those that have room in a whole one. None
-/// where that is not enough. It depends on what cutColumns() takes alone, too.
-static std::optional<Cut> cutForCluster(int64_t units, int64_t steps,
-                                        int64_t unitBytes, int64_t shared) {
-  constexpr int64_t mostSteps = 8, mostWarps = 20, mostTiles = 2;
-  // Those that fill the groups that multiprocessors come in first.
-  for (int64_t most : {kHalfWarps, mostWarps})
-    for (int64_t slices : {1, 2, 4, 8, 3, 5, 6, 7}) {
-      auto perSlice = static_cast<int64_t>(divideCeil(units, slices));
-      for (int64_t perWarp = 1; perWarp == 1 || perWarp * steps <= mostSteps;
-           ++perWarp) {
-        auto warps = static_cast<int64_t>(divideCeil(perSlice, perWarp));
-        int64_t needed =
-            getSlotBytes(slices, mostTiles) +
-            warps * (kSumsBytes + kTileStages * perWarp * unitBytes);
-        // No slice without units.
-        if (warps <= most && needed <= shared &&
-            (slices - 1) * warps * perWarp < units)
-          return Cut{slices, warps, perWarp};
-      }
-    }
-  return std::nullopt;
-}
-
 /// Multiprocessors that clusters of \p blocks may have, of \p processors: they
 /// come in groups of 14 to 18, and the last ones of a group are too few for
 /// another cluster.
@@ -145,13 +64,13 @@ void KernelEmitter::emitFewRows(const Units &units, int64_t tilesPerItem,
   auto items = static_cast<int64_t>(divideCeil(getTiles(), tilesPerItem));
   bool copiesTiles =
       target.copiesStretches && spec.has("bits") && units.bytes % 16 == 0;
-  std::optional<Cut> ofCluster;
+  std::optional<ColumnCut> ofCluster;
   if (copiesTiles)
     ofCluster = cutForCluster(units.count, units.steps, units.bytes,
                               getFewRowsShared());
-  Cut cut = ofCluster ? *ofCluster
-                      : cutColumns(units.count, units.steps, units.bytes,
-                                   copiesTiles, getFewRowsShared());
+  ColumnCut cut = ofCluster ? *ofCluster
+                            : cutColumns(units.count, units.steps, units.bytes,
+                                         copiesTiles, getFewRowsShared());
   clusterBlocks = ofCluster ? cut.slices : 1;
   int64_t ranges = std::clamp<int64_t>(
       getClusterProcessors(target.processors, clusterBlocks) / cut.slices, 1,
@@ -239,120 +158,6 @@ void KernelEmitter::emitFewRows(const Units &units, int64_t tilesPerItem,
   assertions += "static_assert(FewRows<" + getStruct() + ", " + name.str() +
                 "<" + getStruct() +
                 ">>::sharedBytes == " + std::to_string(sharedBytes) + ");\n";
-}
-
-//===----------------------------------------------------------------------===//
-// Heads
-//===----------------------------------------------------------------------===//
-
-/// The largest divisor of \p number up to \p most.
-static int64_t getDivisor(int64_t number, int64_t most) {
-  while (number % most != 0)
-    --most;
-  return most;
-}
-
-/// Shared memory for the digits of tokens: what fits on every GPU, and what a
-/// step of 32 columns takes.
-static constexpr int64_t kDigitsLimit = 95 * 1024, kStepBytes = 1024;
-
-/// The numbers of head_digits.cuh and the grid of its kernels. A row of the
-/// weight is \p units units, of which a warp reads up to \p mostAhead at once;
-/// a unit of all tokens takes \p unitBytes of shared memory, and every token
-/// \p tokenBytes of scratch.
-void KernelEmitter::emitDigits(int64_t units, int64_t unitBytes,
-                               int64_t mostAhead, int64_t tokenBytes) {
-  constexpr int64_t warps = 16;
-  int64_t phases = 1;
-  while (units % phases != 0 ||
-         (phases < units && units / phases * unitBytes > kDigitsLimit))
-    ++phases;
-  if (units / phases * unitBytes > kDigitsLimit)
-    refuse("expects smaller groups, but got " + Twine(getOr("group", 0)));
-  auto tiles = static_cast<int64_t>(divideCeil(get("outputs"), kTileOutputs));
-  auto rowBlocks = static_cast<int64_t>(divideCeil(maxRows, kFewRows));
-  int64_t ticketBytes = getTicketBytes(rowBlocks);
-  kernel.scratch = ticketBytes + rowBlocks * kFewRows * tokenBytes;
-  numbers({{"phases", phases},
-           {"chunk", getDivisor(units / phases, mostAhead)},
-           {"ticketBytes", ticketBytes}});
-  // Lengths of a token in its steps, rounded up: docs/heads.md.
-  double root = std::sqrt(double(get("columns")));
-  real("halfSteps", float(0.5101 * root));
-  real("leastSteps", float(1045.1 * root));
-  kernel.block = warps * 32;
-  kernel.shared = units / phases * unitBytes;
-  kernel.grid = {
-      {std::min<int64_t>(target.processors,
-                         static_cast<int64_t>(divideCeil(tiles, warps)))},
-      {1},
-      {1, 1, kFewRows}};
-}
-
-void KernelEmitter::emitHeadDraft() {
-  expectBf16();
-  int64_t outputs = get("outputs"), columns = get("columns"),
-          group = get("group");
-  numbers({{"outputs", outputs}, {"columns", columns}, {"group", group}});
-  // Blocks of 64 columns are one load of a lane.
-  constexpr int64_t mostBlocks = 8;
-  emitDigits(columns / group, group / 32 * kStepBytes + kFewRows * 4,
-             std::max<int64_t>(1, mostBlocks / (group / 64)),
-             /*tokenBytes=*/8);
-  assertions += "static_assert(HeadDraft<" + getStruct() +
-                ">::sharedBytes == " + std::to_string(kernel.shared) + ");\n";
-  operands({"const bf16 *x", "const u8 *codes", "i32 *result"});
-  call("headDraft", "x, codes, result, live, rows, scratch");
-}
-
-void KernelEmitter::emitHeadSearch() {
-  expectBf16();
-  constexpr int64_t mostAhead = 8;
-  int64_t outputs = get("outputs"), columns = get("columns");
-  numbers({{"outputs", outputs}, {"columns", columns}});
-  emitDigits(static_cast<int64_t>(divideCeil(columns, 32)), kStepBytes,
-             mostAhead, /*tokenBytes=*/4);
-  assertions += "static_assert(HeadSearch<" + getStruct() +
-                ">::sharedBytes == " + std::to_string(kernel.shared) + ");\n";
-  operands({"const bf16 *x", "const u8 *codes", "const f32 *scales",
-            "const f32 *errors", "f32 *above", "f32 *below"});
-  call("headSearch", "x, codes, scales, errors, above, below, live, rows, "
-                     "scratch");
-}
-
-void KernelEmitter::emitHeadSettle() {
-  expectBf16();
-  if (spec.getKind("element") != FloatKind::BF16)
-    refuse("expects bf16 weights to settle");
-  int64_t outputs = get("outputs"), columns = get("columns");
-  auto tiles = static_cast<int64_t>(divideCeil(outputs, kTileOutputs));
-  // As head_argmax cuts its columns.
-  Units units = getDenseUnits(FloatKind::BF16);
-  Cut cut = cutColumns(units.count, units.steps, units.bytes,
-                       /*copiesTiles=*/false, getFewRowsShared());
-  int64_t blocks = std::min(target.processors, tiles);
-  constexpr int64_t neighbours = 8;
-  int64_t most =
-      static_cast<int64_t>(divideCeil(divideCeil(tiles, neighbours), blocks)) *
-      neighbours;
-  auto rowBlocks = static_cast<int64_t>(divideCeil(maxRows, kFewRows));
-  int64_t ticketBytes = getTicketBytes(rowBlocks);
-  kernel.scratch = ticketBytes + rowBlocks * (kFewRows * 8 + 128);
-  numbers({{"outputs", outputs}, {"columns", columns}});
-  numbers({{"slices", cut.slices},
-           {"warps", cut.warps},
-           {"stepsPerWarp", cut.unitsPerWarp * units.steps},
-           {"blocks", blocks},
-           {"ticketBytes", ticketBytes}});
-  kernel.block = std::max<int64_t>(cut.warps, 8) * 32;
-  kernel.shared = static_cast<int64_t>(alignTo(most, 16)) + cut.warps * 256 * 4;
-  kernel.grid = {{blocks}, {1}, {1, 1, kFewRows}};
-  assertions += "static_assert(HeadSettle<" + getStruct() +
-                ">::sharedBytes == " + std::to_string(kernel.shared) + ");\n";
-  operands({"const bf16 *x", "const bf16 *weight", "const f32 *above",
-            "const f32 *below", "f32 *logits", "i32 *tokens", "i32 *settled"});
-  call("headSettle", "x, weight, above, below, logits, tokens, settled, live, "
-                     "rows, scratch");
 }
 
 //===----------------------------------------------------------------------===//

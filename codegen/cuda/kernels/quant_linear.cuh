@@ -368,8 +368,8 @@ template <typename C> struct FewQuantUnits : QuantUnits<C> {
   /// Whether what is held of a unit is all that is needed of it.
   static constexpr bool holdsAll = isRaw;
 
-  /// What a unit takes off its sums: B of a product with the scales, which A has
-  /// twice:
+  /// What a unit takes off its sums: B of a product with the scales, which A
+  /// has twice:
   ///
   ///   k 0..3, 4..7     two of three parts of -8 times the sums of a token over
   ///                    groups 0..3
