@@ -27,13 +27,14 @@ int64_t KernelEmitter::getTiles() const {
 // Up to 16 rows
 //===----------------------------------------------------------------------===//
 
-/// What few_rows.cuh has in shared memory of a block beside all else.
+/// Shared memory for the barriers of a block of few_rows.cuh.
 static constexpr int64_t kBarrierBytes = 256;
 /// A multiprocessor has four parts with 64 times 256 registers each, in which a
 /// warp takes as many for every eight of a thread. What a block of the first
 /// half may take of a part, and more than half of it: few_rows.cuh.
 static constexpr int64_t kParts = 4, kPartPieces = 64, kFirstHalfPieces = 30,
                          kSecondHalfPieces = 33;
+
 /// Multiprocessors that clusters of \p blocks may have, of \p processors: they
 /// come in groups of 14 to 18, and the last ones of a group are too few for
 /// another cluster.
