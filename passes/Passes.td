@@ -444,9 +444,10 @@ def ArrangeTokensPass : Pass<"plan-arrange-tokens", "::mlir::ModuleOp"> {
     follow from those while products run, and sums are multiplied by them. So a row is rounded once less, and the same in every launch of
     up to 16 rows.
 
-    It applies to pairs of launches of `fused_quant_linear` with the same rows, on GPUs whose blocks form clusters: one adds a residual,
-    and the other one, which multiplies codes where they lie in their words, normalizes the result (the first keeps its result, which
-    others read); or one has a single result that others of that kind read as it is, and nobody else (its result lies so).
+    It applies to a launch of `fused_quant_linear` and those that read its result with the same rows, on GPUs whose blocks form clusters.
+    Readers have bf16 weights or codes that are multiplied where they lie in their words. Either the writer adds a residual and they
+    normalize its result (it keeps that, too, which others read), or it has a single result that they read as it is, and nobody else (the
+    result lies so).
   }];
   let dependentDialects = ["::tandem::plan::PlanDialect"];
   let options = [ReportOption];
