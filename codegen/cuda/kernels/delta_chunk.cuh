@@ -198,23 +198,29 @@ template <typename C> struct DeltaChunks {
     if (row >= count)
       return {0, 0};
     u64 from = u64(row) * C::heads + head;
-    // Less is nothing, too, and differences of sums stay exact enough.
-    return {fmaxf(rows.decay[from], -100.0f), rows.beta[from]};
+    return {rows.decay[from], rows.beta[from]};
   }
 
-  /// Calls \p take(t, j, numbers of j and j + 1) for the block of \p left times
-  /// keys whose first row and column are given, each times c_t / c_j and zero
-  /// where j > t.
-  template <typename Take>
-  __device__ static void forBlock(const bf16 *left, const bf16 *keys, i32 row,
-                                  i32 column, f32 sum, Take take) {
+  /// Blocks of 16 x 16 that make() makes, in the order of the warps: both that
+  /// are inverted, P10, P11, A10, P00.
+  enum Task { inverse0, inverse1, answers10, answers11, below10, answers00 };
+
+  /// Makes block \p task: queries or keys times keys, each number times
+  /// c_t / c_j and zero where j > t. All blocks by the same code: that of a
+  /// chunk is more than what is kept of instructions close to the warps.
+  __device__ void makeBlock(Made &made, const Stage &from, i32 task, f32 sum,
+                            f32 beta) const {
+    bool isAnswer = task == answers10 || task == answers11 || task == answers00;
+    i32 row = task == inverse0 || task == answers00 ? 0 : 16;
+    i32 column = task == inverse1 || task == answers11 ? 16 : 0;
+    const bf16 *left = isAnswer ? from.queries : from.keys;
     // All loads first, and two sums of every number: each waits for the one in
     // front.
     u32 a[keySteps][4], b[keySteps][4];
 #pragma unroll
     for (i32 k = 0; k < keySteps; ++k) {
       loadA(a[k], left + row * keyStride, keyStride, k * 16);
-      loadB(b[k], keys + column * keyStride, keyStride, k * 16);
+      loadB(b[k], from.keys + column * keyStride, keyStride, k * 16);
     }
     f32 numbers[2][4] = {}, odd[2][4] = {};
 #pragma unroll
@@ -223,16 +229,11 @@ template <typename C> struct DeltaChunks {
       multiply(sums[0], a[k], b[k][0], b[k][1]);
       multiply(sums[1], a[k], b[k][2], b[k][3]);
     }
-#pragma unroll
-    for (i32 n = 0; n < 2; ++n)
-#pragma unroll
-      for (i32 i = 0; i < 4; ++i)
-        numbers[n][i] += odd[n][i];
     i32 lane = threadIdx.x % kWarp;
 #pragma unroll
     for (i32 side = 0; side < 2; ++side) {
       i32 t = row + lane / 4 + side * 8;
-      f32 upTo = __shfl_sync(~0u, sum, t);
+      f32 upTo = __shfl_sync(~0u, sum, t), ofRow = __shfl_sync(~0u, beta, t);
 #pragma unroll
       for (i32 n = 0; n < 2; ++n) {
         i32 j = column + n * 8 + lane % 4 * 2;
@@ -240,27 +241,25 @@ template <typename C> struct DeltaChunks {
 #pragma unroll
         for (i32 i = 0; i < 2; ++i) {
           f32 before = __shfl_sync(~0u, sum, j + i);
-          pair[i] = j + i <= t ? expf(upTo - before) * numbers[n][side * 2 + i]
-                               : 0.0f;
+          f32 number = numbers[n][side * 2 + i] + odd[n][side * 2 + i];
+          pair[i] = j + i <= t ? expf(upTo - before) * number : 0.0f;
         }
-        take(t, j, pair);
+        if (isAnswer)
+          made.answers.store(t, j, pair[0], pair[1]);
+        else if (task == below10)
+          made.below.store(t - 16, j, -ofRow * pair[0], -ofRow * pair[1]);
+        else
+#pragma unroll
+          for (i32 i = 0; i < 2; ++i)
+            shared.diagonal[task][j + i - row][t - row] =
+                j + i < t ? ofRow * pair[i] : 0.0f;
       }
     }
   }
 
-  /// Block \p block of the diagonal of 1 + A, inverted.
-  __device__ void invert(Made &made, const bf16 *keys, i32 block, f32 sum,
-                         f32 beta) const {
+  /// Inverts what is in diagonal block \p block.
+  __device__ void invert(Made &made, i32 block) const {
     f32(&columns)[16][20] = shared.diagonal[block];
-    i32 base = block * 16;
-    forBlock(keys, keys, base, base, sum,
-             [&](i32 t, i32 j, const f32(&pair)[2]) {
-               f32 ofRow = __shfl_sync(~0u, beta, t);
-#pragma unroll
-               for (i32 i = 0; i < 2; ++i)
-                 columns[j + i - base][t - base] =
-                     j + i < t ? ofRow * pair[i] : 0.0f;
-             });
     __syncwarp();
     // Each lane a column of the inverse.
     i32 column = threadIdx.x % 16;
@@ -289,55 +288,28 @@ template <typename C> struct DeltaChunks {
     const Stage &from = stage(chunk);
     Made &made = shared.made[chunk % 2];
     i32 lane = threadIdx.x % kWarp;
-    f32 sum = gates.decay;
+    // Less is nothing, too, and differences of sums stay exact enough.
+    f32 sum = fmaxf(gates.decay, -100.0f);
 #pragma unroll
     for (i32 distance = 1; distance < kWarp; distance *= 2) {
       f32 before = __shfl_up_sync(~0u, sum, distance);
       if (lane >= distance)
         sum += before;
     }
-    auto answers = [&](i32 row, i32 column) {
-      forBlock(from.queries, from.keys, row, column, sum,
-               [&](i32 t, i32 j, const f32(&pair)[2]) {
-                 made.answers.store(t, j, pair[0], pair[1]);
-               });
-    };
-    auto below = [&] {
-      forBlock(from.keys, from.keys, 16, 0, sum,
-               [&](i32 t, i32 j, const f32(&pair)[2]) {
-                 f32 ofRow = -__shfl_sync(~0u, gates.beta, t);
-                 made.below.store(t - 16, j, ofRow * pair[0], ofRow * pair[1]);
-               });
-    };
-    constexpr bool hasSix = stateWarps == 2;
-    switch (i32(threadIdx.x) / kWarp - stateWarps) {
-    case 0:
-      invert(made, from.keys, 0, sum, gates.beta);
+    i32 warp = i32(threadIdx.x) / kWarp - stateWarps;
+    // Of four warps the last two have two blocks each.
+    i32 first = stateWarps == 2 || warp < 2 ? warp : warp * 2 - 2;
+    i32 end = stateWarps == 2 || warp < 2 ? first + 1 : first + 2;
+#pragma unroll 1
+    for (i32 task = first; task < end; ++task)
+      makeBlock(made, from, task, sum, gates.beta);
+    if (first > inverse1)
+      return;
+    invert(made, first);
+    if (first == inverse0) {
       made.decay[lane] = expf(sum);
       made.rest[lane] = expf(__shfl_sync(~0u, sum, kChunkRows - 1) - sum);
       made.beta[lane] = gates.beta;
-      break;
-    case 1:
-      invert(made, from.keys, 1, sum, gates.beta);
-      break;
-    case 2:
-      answers(16, 0);
-      if constexpr (!hasSix)
-        answers(16, 16);
-      break;
-    case 3:
-      if constexpr (hasSix) {
-        answers(16, 16);
-      } else {
-        below();
-        answers(0, 0);
-      }
-      break;
-    case 4:
-      below();
-      break;
-    default:
-      answers(0, 0);
     }
   }
 
