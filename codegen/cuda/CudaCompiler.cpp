@@ -37,35 +37,57 @@ tandem::codegen::compileCudaKernels(mlir::ModuleOp planModule,
   for (CudaSource &source : *sources)
     image.units.emplace_back().source = std::move(source);
 
+  auto compile = [&](const CudaSource &source, StringRef arch) {
+    return (*nvrtc)->compile(source.name + ".cu", source.text, getKernelFiles(),
+                             arch);
+  };
+  auto makeCubin = [&](CudaUnit &unit) -> Error {
+    Expected<NvrtcResult> result = compile(unit.source, target.cubinArch);
+    if (!result)
+      return result.takeError();
+    unit.cubin = std::move(result->cubin);
+    unit.log = std::move(result->log);
+    if (target.cubinArch == target.arch)
+      unit.ptx = std::move(result->ptx);
+    return Error::success();
+  };
+  auto makePtx = [&](CudaUnit &unit) -> Error {
+    StringRef number = target.arch;
+    number.consume_front("sm_");
+    Expected<NvrtcResult> result =
+        compile(unit.source, ("compute_" + number).str());
+    if (!result)
+      return result.takeError();
+    unit.ptx = std::move(result->ptx);
+    return Error::success();
+  };
+
+  // All cubins, then PTX, where it is not what cubins are made of.
+  size_t units = image.units.size();
+  size_t tasks = target.cubinArch == target.arch ? units : 2 * units;
   std::atomic<size_t> next = 0;
   std::mutex mutex;
-  // Of the first unit that has one, whichever thread meets it.
-  size_t failedUnit = image.units.size();
+  // The first one that has a problem, whichever thread meets it.
+  size_t failedTask = tasks;
   std::string problem;
   auto work = [&] {
-    for (size_t index; (index = next++) < image.units.size();) {
-      CudaUnit &unit = image.units[index];
-      Expected<NvrtcResult> result =
-          (*nvrtc)->compile(unit.source.name + ".cu", unit.source.text,
-                            getKernelFiles(), target.arch);
-      if (!result) {
-        std::string text = toString(result.takeError());
-        std::lock_guard<std::mutex> lock(mutex);
-        if (index < failedUnit) {
-          failedUnit = index;
-          problem = std::move(text);
-        }
+    for (size_t index; (index = next++) < tasks;) {
+      CudaUnit &unit = image.units[index % units];
+      Error error = index < units ? makeCubin(unit) : makePtx(unit);
+      if (!error)
         continue;
+      std::string text = toString(std::move(error));
+      std::lock_guard<std::mutex> lock(mutex);
+      if (index < failedTask) {
+        failedTask = index;
+        problem = std::move(text);
       }
-      unit.cubin = std::move(result->cubin);
-      unit.ptx = std::move(result->ptx);
-      unit.log = std::move(result->log);
     }
   };
   size_t threads = options.threads
                        ? options.threads
                        : std::max(1u, std::thread::hardware_concurrency());
-  threads = std::min(threads, image.units.size());
+  threads = std::min(threads, tasks);
   std::vector<std::thread> helpers;
   for (size_t i = 1; i < threads; ++i)
     helpers.emplace_back(work);

@@ -14,10 +14,10 @@ static constexpr int64_t getShared(int64_t kilobytes) {
 }
 
 static const CudaTarget targets[] = {
-    {"sm_80", 108, getShared(163), false, false},
-    {"sm_86", 80, getShared(99), false, false},
-    {"sm_89", 142, getShared(99), false, false},
-    {"sm_90", 132, getShared(227), true, true}};
+    {"sm_80", "sm_80", 108, getShared(163), false, false, false},
+    {"sm_86", "sm_86", 80, getShared(99), false, false, false},
+    {"sm_89", "sm_89", 142, getShared(99), false, false, false},
+    {"sm_90", "sm_90a", 132, getShared(227), true, true, true}};
 
 Expected<CudaTarget> tandem::codegen::getCudaTarget(StringRef arch) {
   for (const CudaTarget &target : targets)

@@ -204,13 +204,19 @@ void KernelEmitter::emitManyRows(const Units &units, int64_t tokens) {
 // Dozens of rows
 //===----------------------------------------------------------------------===//
 
+/// What tokens that warps multiply together begin at multiples of, in bytes
+/// (warpgroup.cuh).
+static constexpr int64_t kProductAlignment = 1024;
+
 /// Tokens and outputs of medium_rows.cuh.
 static constexpr int64_t kMediumRows = 64, kMediumOutputs = 128;
 
 void KernelEmitter::emitMediumRows(const Units &units) {
   constexpr int64_t tiles = kMediumOutputs / kTileOutputs, threads = 256;
   auto outputBlocks = static_cast<int64_t>(divideCeil(getTiles(), tiles));
-  int64_t stageBytes = kMediumRows * units.steps * 16 * 2 + tiles * units.bytes;
+  auto stageBytes = static_cast<int64_t>(
+      alignTo(kMediumRows * units.steps * 16 * 2 + tiles * units.bytes,
+              kProductAlignment));
   // Sums are exchanged at once, where enough stages fit beside them.
   constexpr int64_t tokenBytes = (kMediumOutputs + 4) * 4, fewTokens = 16;
   constexpr int64_t wanted = 4, most = 6;
@@ -250,18 +256,21 @@ bool KernelEmitter::canBeWide(const Units &units) const {
 }
 
 void KernelEmitter::emitWideRows(const Units &units) {
-  constexpr int64_t tiles = 8, threads = 128;
+  // Two blocks on a multiprocessor; warps that multiply together are as fast as
+  // the L2, so there one block of twice as many outputs reads its tokens once.
+  int64_t resident = target.multipliesInGroups ? 1 : 2;
+  int64_t tiles = 16 / resident, threads = tiles * 16;
   auto outputBlocks = static_cast<int64_t>(divideCeil(getTiles(), tiles));
   auto tokenBlocks = static_cast<int64_t>(divideCeil(maxRows, kWideRows));
   // Scales as a whole and half of the words.
   int64_t tileBytes =
       units.bytes - kTileOutputs * kWideColumns * get("bits") / 8;
-  constexpr int64_t alignment = 1024;
-  auto stageBytes = static_cast<int64_t>(
-      alignTo(tiles * tileBytes + kWideRows * kWideColumns * 2, alignment));
-  // Two blocks on a multiprocessor, where two stages of each fit.
-  constexpr int64_t fewest = 2, most = 4;
-  int64_t shared = target.sharedLimit / 2;
+  auto stageBytes = static_cast<int64_t>(alignTo(
+      tiles * tileBytes + kWideRows * kWideColumns * 2, kProductAlignment));
+  constexpr int64_t fewest = 2;
+  int64_t most = 8 / resident;
+  // Where two stages of each fit.
+  int64_t shared = target.sharedLimit / resident;
   if (shared < fewest * stageBytes)
     shared = target.sharedLimit;
   int64_t stages = std::clamp<int64_t>(shared / stageBytes, fewest, most);
@@ -269,15 +278,16 @@ void KernelEmitter::emitWideRows(const Units &units) {
   constexpr int64_t fewestOfSlice = 4;
   auto count = static_cast<int64_t>(divideCeil(get("columns"), kWideColumns));
   int64_t mostSlices = std::clamp<int64_t>(count / fewestOfSlice, 1, 16);
-  int64_t slots = 2 * target.processors;
+  int64_t slots = resident * target.processors;
   int64_t ticketBytes = 0;
   if (mostSlices > 1 && slots / outputBlocks > 1) {
     ticketBytes = getTicketBytes(slots);
     kernel.scratch = ticketBytes + slots * kWideRows * tiles * kTileOutputs * 4;
   }
-  numbers({{"tokens", kWideRows}, {"stages", stages}});
+  numbers({{"tokens", kWideRows}, {"blockTiles", tiles}, {"stages", stages}});
   numbers({{"slots", slots}, {"mostSlices", mostSlices}});
   numbers({{"ticketBytes", ticketBytes}});
+  residentBlocks = resident;
   kernel.block = threads;
   kernel.shared = stages * stageBytes;
   kernel.grid.x = {std::max(outputBlocks * tokenBlocks, slots)};

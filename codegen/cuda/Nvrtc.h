@@ -46,8 +46,8 @@ public:
   /// Where the library is.
   const std::string &getPath() const { return path; }
 
-  /// Compiles \p source, called \p name in messages, for \p arch (`sm_86`).
-  /// Errors carry the compiler's log.
+  /// Compiles \p source, called \p name in messages, for \p arch (`sm_86`;
+  /// `compute_86` gives PTX alone). Errors carry the compiler's log.
   llvm::Expected<NvrtcResult> compile(llvm::StringRef name,
                                       llvm::StringRef source,
                                       llvm::ArrayRef<NvrtcHeader> headers,

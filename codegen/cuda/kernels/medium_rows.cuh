@@ -48,7 +48,7 @@
 #pragma once
 
 #include "layer.cuh"
-#include "mma.cuh"
+#include "warpgroup.cuh"
 
 namespace tandem {
 
@@ -62,9 +62,12 @@ template <typename C, typename Units, typename Stage> struct MediumRows {
   /// Steps of 16 columns of half a unit.
   static constexpr i32 steps = 4;
   static constexpr i32 units = Units::units;
-  static constexpr i32 rowBytes = kMediumColumns * 2;
-  static constexpr i32 tokenBytes = kMediumTokens * rowBytes;
-  static constexpr i32 stageBytes = tokenBytes + kMediumTiles * Units::bytes;
+  /// Of half a unit.
+  static constexpr i32 rowBytes = kMediumColumns;
+  static constexpr i32 halfBytes = kMediumTokens * rowBytes;
+  static constexpr i32 tokenBytes = 2 * halfBytes;
+  static constexpr i32 stageBytes =
+      roundUp(tokenBytes + kMediumTiles * Units::bytes, 1024);
   /// Of a token in the exchange.
   static constexpr i32 stride = kMediumOutputs + 4;
   static constexpr i32 phases = kMediumTokens / C::exchanged;
@@ -138,12 +141,14 @@ template <typename C, typename Units, typename Stage> struct MediumRows {
                      threadIdx.x / kWarp * Units::bytes);
   }
   __device__ void fetchTokens(const Next &next, i32 index) const {
-    constexpr i32 perRow = rowBytes / 16, rows = kMediumThreads / perRow;
+    constexpr i32 perHalf = rowBytes / 16, perRow = 2 * perHalf,
+                  rows = kMediumThreads / perRow;
     i32 row = threadIdx.x / perRow, piece = threadIdx.x % perRow;
     i32 column = (units - next.left) * kMediumColumns + piece * 8;
     bool hasColumn = C::columns % kMediumColumns == 0 || column < C::columns;
     const bf16 *from = layer.input + u64(row) * C::columns + column;
-    u8 *to = stageAt(index) + row * rowBytes + (piece ^ row % 8) * 16;
+    u8 *to = stageAt(index) + piece / perHalf * halfBytes + row * rowBytes +
+             (piece % perHalf ^ row % 8) * 16;
 #pragma unroll
     for (i32 i = 0; i < kMediumTokens; i += rows) {
       bool exists = hasColumn && row + i < layer.live;
@@ -167,8 +172,9 @@ template <typename C, typename Units, typename Stage> struct MediumRows {
   __device__ static void loadTokens(Rows &b, const u8 *rows, i32 step) {
     i32 lane = threadIdx.x % kWarp;
     i32 row = lane % 8 + lane / 16 * 8;
-    i32 piece = half() * 8 + step * 2 + lane / 8 % 2;
-    const u8 *from = rows + row * rowBytes + (piece ^ row % 8) * 16;
+    i32 piece = step * 2 + lane / 8 % 2;
+    const u8 *from =
+        rows + half() * halfBytes + row * rowBytes + (piece ^ row % 8) * 16;
 #pragma unroll
     for (i32 j = 0; j < octets / 2; ++j)
       loadMatrices(b[j], from + j * (16 * rowBytes));
@@ -182,9 +188,11 @@ template <typename C, typename Units, typename Stage> struct MediumRows {
     Rows b[2];
     loadTokens(b[0], rows, 0);
 #pragma unroll
-    for (i32 tile = 0; tile < warpTiles; ++tile)
-      Stage::load(held[tile],
-                  weights + tile * Units::bytes + part * Stage::wordBytes);
+    for (i32 tile = 0; tile < warpTiles; ++tile) {
+      const u8 *from = weights + tile * Units::bytes;
+      Stage::load(held[tile], from + part * Stage::wordBytes);
+      Stage::loadScales(held[tile], from, part);
+    }
     // A of the next tile is made while the products of this one run.
     u32 a[2][4];
     Stage::begin(held[0], weights, 0, part);
@@ -211,6 +219,27 @@ template <typename C, typename Units, typename Stage> struct MediumRows {
                         j / 2);
       }
     }
+  }
+
+  /// The same by the four warps of a half together.
+  __device__ void addTogether(Sums &sums, i32 index) const {
+    const u8 *rows = stageAt(index);
+    const u8 *weights = rows + tokenBytes + warpTile() * Units::bytes;
+    i32 part = half();
+    u64 b = groupRows(rows + part * halfBytes);
+    GroupWeights<Stage, warpTiles, Units::bytes> held;
+    held.load(weights, part * Stage::wordBytes, part);
+    held.prepare(weights, 0, part);
+#pragma unroll
+    for (i32 step = 0; step < steps; ++step) {
+      held.multiply(sums, b, step);
+      // A of the next step is made while the products of this one run.
+      if (step + 1 < steps) {
+        waitForProducts<1>();
+        held.prepare(weights, step + 1, part);
+      }
+    }
+    waitForProducts<0>();
   }
 
   //===--------------------------------------------------------------------===//
@@ -398,7 +427,7 @@ template <typename C, typename Units, typename Stage> struct MediumRows {
 template <typename C, typename Units, typename Stage>
 __device__ void mediumRows(Layer<C> layer, const i32 *live, i32 rows,
                            u8 *scratch) {
-  extern __shared__ __align__(128) u8 shared[];
+  u8 *shared = groupShared();
   using Block = MediumRows<C, Units, Stage>;
   i32 stretch = C::blocks - 1 - i32(blockIdx.x);
   Block block = {layer, shared, stretch};
@@ -432,6 +461,8 @@ __device__ void mediumRows(Layer<C> layer, const i32 *live, i32 rows,
 #pragma unroll 1
     for (; unit < last; ++unit) {
       waitForCopies<Block::ahead - 1>();
+      if constexpr (kWarpgroups)
+        showToGroup();
       __syncthreads();
       // A stage that everybody has left.
       if (next.unit < end) {
@@ -440,7 +471,10 @@ __device__ void mediumRows(Layer<C> layer, const i32 *live, i32 rows,
         block.advance(next);
       }
       commitCopies();
-      block.add(sums, index);
+      if constexpr (kWarpgroups)
+        block.addTogether(sums, index);
+      else
+        block.add(sums, index);
       index = index + 1 == C::stages ? 0 : index + 1;
       free = free + 1 == C::stages ? 0 : free + 1;
     }

@@ -279,15 +279,17 @@ template <typename C> struct CodeStage {
   /// \p outputs.
   __device__ static void fetch(const u8 *tile, i32 outputs, i32, i32 number,
                                u8 *to, i32 copier) {
-    const u8 *unit = tile + u64(number / 2) * Layout::bytes;
-    i32 skipped = number % 2 * wordBytes;
+    constexpr i32 each = kTileCopiers * 16;
+    const u8 *scales = tile + u32(number / 2 * Layout::bytes + copier * 16);
+    const u8 *words = scales + u32(number % 2 * wordBytes);
+    to += copier * 16;
 #pragma unroll
-    for (i32 first = 0; first < bytes; first += kTileCopiers * 16) {
-      i32 offset = first + copier * 16;
-      if (first + kTileCopiers * 16 <= bytes || offset < bytes)
-        copyAsync(to + offset,
-                  unit + offset + (offset < Layout::scaleBytes ? 0 : skipped),
-                  outputs > 0);
+    for (i32 first = 0; first < bytes; first += each) {
+      bool isScale = first + each <= Layout::scaleBytes ||
+                     (first < Layout::scaleBytes &&
+                      first + copier * 16 < Layout::scaleBytes);
+      if (first + each <= bytes || first + copier * 16 < bytes)
+        copyAsync(to + first, (isScale ? scales : words) + first, outputs > 0);
     }
   }
 
@@ -295,6 +297,8 @@ template <typename C> struct CodeStage {
     u32 words[CodeStage::words];
     /// Of outputs g and g + 8: both halves bf16, or one f32.
     u32 scales[2];
+    /// The scales of both groups of this half of the unit.
+    u32 pairs[2];
     f32 zeros[2];
   };
 
@@ -310,17 +314,41 @@ template <typename C> struct CodeStage {
     }
   }
 
+  /// Whether half a unit has two groups, whose scales are read at once.
+  static constexpr bool hasPairs =
+      hasBf16Scales && Layout::groups == 4 && !C::zeroPoints;
+  /// Where the scale of the first group of half \p half lies, for output g + 8
+  /// i.
+  __device__ static i32 placeOfScale(i32 half, i32 i) {
+    i32 g = threadIdx.x % kWarp / 4;
+    return (g * 2 + i) * Layout::groups +
+           half * kWideSteps / Layout::stepsPerGroup;
+  }
+
+  /// Reads what is held of the scales of half \p half of the unit at \p from.
+  __device__ static void loadScales(Held &held, const u8 *from, i32 half) {
+    if constexpr (hasPairs)
+#pragma unroll
+      for (i32 i = 0; i < 2; ++i)
+        held.pairs[i] = *reinterpret_cast<const u32 *>(
+            from + placeOfScale(half, i) * sizeof(Scale));
+  }
+
   /// Prepares step \p step of half \p half of the unit at \p from.
   __device__ static void begin(Held &held, const u8 *from, i32 step, i32 half) {
     constexpr i32 steps =
         Layout::stepsPerGroup < kWideSteps ? Layout::stepsPerGroup : kWideSteps;
     if (step % steps != 0)
       return;
-    i32 group = (half * kWideSteps + step) / Layout::stepsPerGroup;
-    i32 g = threadIdx.x % kWarp / 4;
 #pragma unroll
     for (i32 i = 0; i < 2; ++i) {
-      i32 place = (g * 2 + i) * Layout::groups + group;
+      held.zeros[i] = 0;
+      if constexpr (hasPairs) {
+        held.scales[i] =
+            __byte_perm(held.pairs[i], 0, step == 0 ? 0x1010 : 0x3232);
+        continue;
+      }
+      i32 place = placeOfScale(half, i) + step / Layout::stepsPerGroup;
       Scale scale = reinterpret_cast<const Scale *>(from)[place];
       if constexpr (hasBf16Scales)
         held.scales[i] = scale.bits * 0x10001u;
@@ -329,8 +357,6 @@ template <typename C> struct CodeStage {
       if constexpr (C::zeroPoints)
         held.zeros[i] = toFloat(
             reinterpret_cast<const Scale *>(from + Layout::zeroOffset)[place]);
-      else
-        held.zeros[i] = 0;
     }
   }
 

@@ -8,10 +8,16 @@
 //   tiles 0..3     warp 0     warp 1    tiles 0, 1     warp 0
 //   tiles 4..7     warp 2     warp 3    tiles 2, 3     warp 1 ..
 //
+// Where four warps multiply together (warpgroup.cuh), a block has 16 tiles and
+// two groups of warps, and each warp two tiles of all its tokens: 128, 64, or
+// 160 where blocks of so many go through the rows in fewer turns. Products are
+// so fast there that the L2 would be what they wait for, if two blocks of 8
+// tiles read the same tokens.
+//
 // Columns come 64 at a time through a ring of `stages` in shared memory, filled
 // by asynchronous copies:
 //
-//   stage   [x: 128 tokens x 64 columns bf16] [tile 0] .. [tile 7]
+//   stage   [x: 128 tokens x 64 columns bf16] [tile 0] .. [tile 7 or 15]
 //
 // Stages of 64 tokens are smaller, so more of them are on their way: so few
 // tokens wait for memory, not for products.
@@ -26,7 +32,7 @@
 // live, as many blocks as the machine holds share the columns of a tile, in
 // slices that the last one adds in order. How many follows from the live rows,
 // so the bits of a row depend on how many tiles of 128 tokens are live, and on
-// nothing else.
+// nothing else: not on how many tokens a block has.
 //
 //   scratch   u32 [tile of the output: slices that have come]
 //             f32 [tile of the output][slice][number in its thread][thread]
@@ -43,14 +49,14 @@
 #pragma once
 
 #include "layer.cuh"
-#include "mma.cuh"
+#include "warpgroup.cuh"
 
 namespace tandem {
 
-constexpr i32 kWideThreads = 128, kWideTokens = 128, kWideTiles = 8;
+constexpr i32 kWideTokens = 128, kWidestTokens = 160;
 constexpr i32 kWideColumns = 64, kWideSteps = kWideColumns / 16;
 /// Threads that copy a tile, each from one address on.
-constexpr i32 kTileCopiers = kWideThreads / kWideTiles;
+constexpr i32 kTileCopiers = 16;
 
 /// Where piece \p piece of row \p row of 64 numbers lies, in bytes.
 __device__ inline i32 placeOf(i32 row, i32 piece) {
@@ -65,25 +71,27 @@ struct WideWork {
   i32 place;
 };
 
-/// A block of \p Tokens tokens, 64 or 128.
+/// A block of \p Tokens tokens: 64, 128, or 160 where warps multiply together.
 template <typename C, typename Stage, i32 Tokens = kWideTokens>
 struct WideRows {
   /// Tiles of a warp: of 16 outputs, and of 8 tokens.
-  static constexpr bool isNarrow = Tokens == kWideTokens;
+  static constexpr bool isNarrow = Tokens == kWideTokens && !kWarpgroups;
   static constexpr i32 warpTiles = isNarrow ? 4 : 2;
-  static constexpr i32 warpTokens = kWideTiles / warpTiles * Tokens / 32;
+  static constexpr i32 warpTokens = Tokens / (isNarrow ? 16 : 8);
+  static constexpr i32 threads = C::blockTiles * kTileCopiers;
   /// Of a stage's tokens.
   static constexpr i32 tokenBytes = Tokens * kWideColumns * 2;
   static constexpr i32 stageBytes =
-      roundUp(tokenBytes + kWideTiles * Stage::bytes, 1024);
+      roundUp(tokenBytes + C::blockTiles * Stage::bytes, 1024);
   /// Dynamic shared memory of a block, of however many tokens.
   static constexpr i32 sharedBytes =
       C::stages *
-      roundUp(kWideTokens * kWideColumns * 2 + kWideTiles * Stage::bytes, 1024);
+      roundUp(kWideTokens * kWideColumns * 2 + C::blockTiles * Stage::bytes,
+              1024);
   static constexpr i32 stages = sharedBytes / stageBytes;
   /// Stages that are on their way.
   static constexpr i32 ahead = stages - 1;
-  static constexpr i32 outputs = kWideTiles * 16 / (C::gated ? 2 : 1);
+  static constexpr i32 outputs = C::blockTiles * 16 / (C::gated ? 2 : 1);
   static_assert(!C::hasNorm);
 
   using Sums = f32[warpTiles][warpTokens][4];
@@ -93,21 +101,33 @@ struct WideRows {
   WideWork work;
 
   __device__ static i32 outputBlocks() {
-    return ceilDiv(Tiles<C>::count(), kWideTiles);
+    return ceilDiv(Tiles<C>::count(), C::blockTiles);
   }
 
   /// The work of this block, if there is any for \p live rows.
   __device__ static bool findWork(WideWork &work, i32 live) {
-    i32 tokenBlocks = ceilDiv(live, kWideTokens);
-    i32 blocks = tokenBlocks * outputBlocks();
-    if (blocks == 0)
+    work.slices = slicesOf(live);
+    if (work.slices == 0)
       return false;
-    work.slices = min(max(C::slots / blocks, 1), C::mostSlices);
+    i32 tokenBlocks = ceilDiv(live, Tokens);
     work.slice = blockIdx.x % work.slices;
     work.place = blockIdx.x / work.slices;
-    work.firstTile = work.place / tokenBlocks * kWideTiles;
-    work.firstToken = work.place % tokenBlocks * kWideTokens;
-    return work.place < blocks;
+    work.firstTile = work.place / tokenBlocks * C::blockTiles;
+    work.firstToken = work.place % tokenBlocks * Tokens;
+    return work.place < tokenBlocks * outputBlocks();
+  }
+
+  /// Slices of the columns for \p live rows, however many tokens a block has;
+  /// 0 where there are none.
+  __device__ static i32 slicesOf(i32 live) {
+    i32 blocks = ceilDiv(live, kWideTokens) * outputBlocks();
+    return blocks == 0 ? 0 : min(max(C::slots / blocks, 1), C::mostSlices);
+  }
+
+  /// Tokens that all multiprocessors go through, one after the other, until
+  /// the last block has ended.
+  __device__ static i32 turns(i32 live) {
+    return ceilDiv(ceilDiv(live, Tokens) * outputBlocks(), C::slots) * Tokens;
   }
 
   //===--------------------------------------------------------------------===//
@@ -153,9 +173,9 @@ struct WideRows {
     if (C::columns % kWideColumns != 0 && column >= C::columns)
       rows = 0;
 #pragma unroll
-    for (i32 i = 0; i < Tokens; i += kWideThreads / 8)
-      copyAsync(place + i * (kWideColumns * 2),
-                i < rows ? from + i * C::columns : layer.input, i < rows);
+    for (i32 i = 0; i < Tokens; i += threads / 8)
+      copyAsync(place + i * (kWideColumns * 2), from + i * C::columns,
+                i < rows);
   }
 
   //===--------------------------------------------------------------------===//
@@ -189,8 +209,10 @@ struct WideRows {
     Rows b[2];
     loadTokens(b[0], rows, 0);
 #pragma unroll
-    for (i32 tile = 0; tile < warpTiles; ++tile)
+    for (i32 tile = 0; tile < warpTiles; ++tile) {
       Stage::load(held[tile], weights + tile * Stage::bytes);
+      Stage::loadScales(held[tile], weights + tile * Stage::bytes, half);
+    }
     // A of the next tile is made while the products of this one run.
     u32 a[2][4];
     Stage::begin(held[0], weights, 0, half);
@@ -219,8 +241,68 @@ struct WideRows {
     }
   }
 
-  /// Sums of the columns of stages [begin, end).
-  __device__ void addStages(Sums &sums, i32 begin, i32 end) const {
+  /// Sums of the columns of stages [begin, end) by warps that multiply
+  /// together.
+  ///
+  /// Products of two steps are on their way at any time: A of a step is made
+  /// while those of the step in front run, and blocks meet for the next stage
+  /// in the middle of this one.
+  __device__ void addTogether(Sums &sums, i32 begin, i32 end) const {
+    static_assert(!kWarpgroups || (stages >= 4 && kWideSteps == 4));
+    Source source = findSource();
+    auto fetchNext = [&](i32 number, i32 index) {
+      if (number < end)
+        fetch(source, number, index);
+      commitCopies();
+    };
+#pragma unroll 1
+    for (i32 i = 0; i < ahead; ++i)
+      fetchNext(begin + i, i);
+    waitForCopies<ahead - 1>();
+    showToGroup();
+    __syncthreads();
+
+    GroupWeights<Stage, warpTiles, Stage::bytes> weights;
+    const u8 *from = stageAt(0) + tokenBytes + warpTile() * Stage::bytes;
+    weights.load(from, 0, begin % 2);
+    weights.prepare(from, 0, begin % 2);
+    i32 index = 0, free = ahead;
+#pragma unroll 1
+    for (i32 number = begin; number < end; ++number) {
+      u64 rows = groupRows(stageAt(index));
+      i32 next = index + 1 == stages ? 0 : index + 1;
+#pragma unroll
+      for (i32 step = 0; step < kWideSteps; ++step) {
+        weights.multiply(sums, rows, step);
+        if (step == 2) {
+          fetchNext(number + ahead, free);
+          free = index;
+        }
+        waitForProducts<1>();
+        if (step == 1) {
+          // Everybody has left the stage in front, and will see the next one.
+          waitForCopies<ahead - 2>();
+          showToGroup();
+          __syncthreads();
+        }
+        if (step + 1 < kWideSteps)
+          weights.prepare(from, step + 1, number % 2);
+        else
+          weights.prepare(from, 0, (number + 1) % 2);
+        if (step == 2) {
+          // Behind the last stage it does not matter what is loaded.
+          from = stageAt(next) + tokenBytes + warpTile() * Stage::bytes;
+          weights.load(from, 0, (number + 1) % 2);
+        }
+      }
+      index = next;
+    }
+    waitForProducts<0>();
+    waitForCopies<0>();
+  }
+
+  /// The same by every warp for itself.
+  __device__ void addAlone(Sums &sums, i32 begin, i32 end) const {
     Source source = findSource();
 #pragma unroll 1
     for (i32 i = 0; i < ahead; ++i) {
@@ -246,20 +328,27 @@ struct WideRows {
     waitForCopies<0>();
   }
 
+  /// Sums of the columns of stages [begin, end).
+  __device__ void addStages(Sums &sums, i32 begin, i32 end) const {
+    if constexpr (kWarpgroups)
+      addTogether(sums, begin, end);
+    else
+      addAlone(sums, begin, end);
+  }
+
   /// Makes \p sums those of all slices in one of the blocks that share them,
   /// and says in which.
   __device__ bool addSlices(Sums &sums, u8 *scratch) const {
     if (work.slices == 1)
       return true;
     constexpr i32 numbers = warpTiles * warpTokens * 4;
-    constexpr u64 sliceSize = u64(numbers) * kWideThreads;
+    constexpr u64 sliceSize = u64(numbers) * threads;
     f32 *ofTile = reinterpret_cast<f32 *>(scratch + C::ticketBytes) +
                   u64(work.place) * work.slices * sliceSize + threadIdx.x;
     f32 *mine = ofTile + work.slice * sliceSize;
 #pragma unroll
     for (i32 i = 0; i < numbers; ++i)
-      mine[i * kWideThreads] =
-          sums[i / (warpTokens * 4)][i / 4 % warpTokens][i % 4];
+      mine[i * threads] = sums[i / (warpTokens * 4)][i / 4 % warpTokens][i % 4];
     if (!isLastBlock(reinterpret_cast<u32 *>(scratch) + work.place,
                      work.slices))
       return false;
@@ -271,7 +360,7 @@ struct WideRows {
 #pragma unroll
       for (i32 i = 0; i < numbers; ++i)
         sums[i / (warpTokens * 4)][i / 4 % warpTokens][i % 4] +=
-            loadShared(ofTile + slice * sliceSize + i * kWideThreads);
+            loadShared(ofTile + slice * sliceSize + i * threads);
     return true;
   }
 
@@ -327,7 +416,7 @@ struct WideRows {
       __syncthreads();
       constexpr i32 perToken = outputs / 8;
       for (i32 piece = threadIdx.x; piece < Tokens * perToken;
-           piece += kWideThreads) {
+           piece += threads) {
         i32 token = piece / perToken, inToken = piece % perToken;
         if (work.firstToken + token < layer.live)
           writePiece(work.firstToken + token, inToken / 2, inToken % 2 * 8,
@@ -383,13 +472,18 @@ __device__ void wideRows(const Layer<C> &layer, u8 *shared, u8 *scratch) {
 template <typename C, typename Stage>
 __device__ void wideRows(Layer<C> layer, const i32 *live, i32 rows,
                          u8 *scratch) {
-  extern __shared__ __align__(1024) u8 shared[];
+  u8 *shared = groupShared();
   waitForEarlierKernels();
   layer.live = liveRows(live, rows);
+  using Wide = WideRows<C, Stage>;
   if (layer.live <= kWideTokens / 2)
-    wideRows<C, Stage, kWideTokens / 2>(layer, shared, scratch);
-  else
-    wideRows<C, Stage, kWideTokens>(layer, shared, scratch);
+    return wideRows<C, Stage, kWideTokens / 2>(layer, shared, scratch);
+  if constexpr (kWarpgroups)
+    if (Wide::slicesOf(layer.live) == 1 &&
+        WideRows<C, Stage, kWidestTokens>::turns(layer.live) <
+            Wide::turns(layer.live))
+      return wideRows<C, Stage, kWidestTokens>(layer, shared, scratch);
+  wideRows<C, Stage, kWideTokens>(layer, shared, scratch);
 }
 
 } // namespace tandem

@@ -194,6 +194,16 @@ TEST_P(CudaResourcesTest, KernelsFitIntoAMultiprocessor) {
     for (const CudaUnit &unit : image->units) {
       EXPECT_FALSE(unit.cubin.empty());
       EXPECT_FALSE(unit.ptx.empty());
+      // Later GPUs read it, which have not all instructions of this one.
+      EXPECT_EQ(countOf({unit.ptx.begin(), unit.ptx.end()},
+                        "\n.target " + target.arch + "\n"),
+                1u);
+      // Tokens of warps that multiply together begin at multiples of 1024,
+      // which the first declaration of an array decides.
+      if (unit.source.text.find("WideRows<") != std::string::npos)
+        EXPECT_EQ(countOf({unit.ptx.begin(), unit.ptx.end()},
+                          ".extern .shared .align 1024"),
+                  1u);
       std::map<std::string, Resources> resources = readResources(unit.log);
       size_t gridsOfClusters = 0;
       for (const CudaKernel &kernel : unit.source.kernels) {
