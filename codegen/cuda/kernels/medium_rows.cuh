@@ -67,7 +67,7 @@ template <typename C, typename Units, typename Stage> struct MediumRows {
   static constexpr i32 halfBytes = kMediumTokens * rowBytes;
   static constexpr i32 tokenBytes = 2 * halfBytes;
   static constexpr i32 stageBytes =
-      roundUp(tokenBytes + kMediumTiles * Units::bytes, 1024);
+      roundUp(tokenBytes + kMediumTiles * Units::bytes, kGroupBytes);
   /// Of a token in the exchange.
   static constexpr i32 stride = kMediumOutputs + 4;
   static constexpr i32 phases = kMediumTokens / C::exchanged;

@@ -285,9 +285,7 @@ template <typename C> struct CodeStage {
     to += copier * 16;
 #pragma unroll
     for (i32 first = 0; first < bytes; first += each) {
-      bool isScale = first + each <= Layout::scaleBytes ||
-                     (first < Layout::scaleBytes &&
-                      first + copier * 16 < Layout::scaleBytes);
+      bool isScale = first + copier * 16 < Layout::scaleBytes;
       if (first + each <= bytes || first + copier * 16 < bytes)
         copyAsync(to + first, (isScale ? scales : words) + first, outputs > 0);
     }

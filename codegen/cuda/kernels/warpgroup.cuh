@@ -37,20 +37,24 @@ constexpr bool kWarpgroups = true;
 constexpr bool kWarpgroups = false;
 #endif
 
-/// The dynamic shared memory of a block at a multiple of 1024, as B wants it.
+/// What eight rows of B take, and begin at multiples of, in bytes.
+constexpr i32 kGroupBytes = 1024;
+
+/// The dynamic shared memory of a block at a multiple of that, as B wants it.
 /// Its name is its own: of several declarations of one name, the first says how
 /// it is aligned.
 __device__ inline u8 *groupShared() {
-  extern __shared__ __align__(1024) u8 alignedShared[];
+  extern __shared__ __align__(kGroupBytes) u8 alignedShared[];
   return alignedShared;
 }
 
 /// Says what the tensor cores need to know of B at \p rows, whose first row is
 /// a multiple of eight; kGroupStep is added for every 16 columns.
 __device__ inline u64 groupRows(const void *rows) {
-  // In units of 16 bytes: where it begins, and 1024 from eight rows to the
+  // In units of 16 bytes: where it begins, and how far eight rows are from the
   // next; 1: pieces in the order of their rows.
-  return u64(sharedAddress(rows) >> 4) | u64(1024 / 16) << 32 | u64(1) << 62;
+  return u64(sharedAddress(rows) >> 4) | u64(kGroupBytes / 16) << 32 |
+         u64(1) << 62;
 }
 constexpr u64 kGroupStep = 32 / 16;
 

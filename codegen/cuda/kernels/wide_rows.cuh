@@ -74,20 +74,21 @@ struct WideWork {
 /// A block of \p Tokens tokens: 64, 128, or 160 where warps multiply together.
 template <typename C, typename Stage, i32 Tokens = kWideTokens>
 struct WideRows {
+  /// Whether a warp has half of the tokens of its block, and twice the tiles.
+  static constexpr bool halvesTokens = Tokens == kWideTokens && !kWarpgroups;
   /// Tiles of a warp: of 16 outputs, and of 8 tokens.
-  static constexpr bool isNarrow = Tokens == kWideTokens && !kWarpgroups;
-  static constexpr i32 warpTiles = isNarrow ? 4 : 2;
-  static constexpr i32 warpTokens = Tokens / (isNarrow ? 16 : 8);
+  static constexpr i32 warpTiles = halvesTokens ? 4 : 2;
+  static constexpr i32 warpTokens = Tokens / (halvesTokens ? 16 : 8);
   static constexpr i32 threads = C::blockTiles * kTileCopiers;
   /// Of a stage's tokens.
   static constexpr i32 tokenBytes = Tokens * kWideColumns * 2;
   static constexpr i32 stageBytes =
-      roundUp(tokenBytes + C::blockTiles * Stage::bytes, 1024);
+      roundUp(tokenBytes + C::blockTiles * Stage::bytes, kGroupBytes);
   /// Dynamic shared memory of a block, of however many tokens.
   static constexpr i32 sharedBytes =
       C::stages *
       roundUp(kWideTokens * kWideColumns * 2 + C::blockTiles * Stage::bytes,
-              1024);
+              kGroupBytes);
   static constexpr i32 stages = sharedBytes / stageBytes;
   /// Stages that are on their way.
   static constexpr i32 ahead = stages - 1;
@@ -124,9 +125,9 @@ struct WideRows {
     return blocks == 0 ? 0 : min(max(C::slots / blocks, 1), C::mostSlices);
   }
 
-  /// Tokens that all multiprocessors go through, one after the other, until
-  /// the last block has ended.
-  __device__ static i32 turns(i32 live) {
+  /// Tokens that a multiprocessor goes through, block after block, until the
+  /// last one has ended.
+  __device__ static i32 tokensInTurn(i32 live) {
     return ceilDiv(ceilDiv(live, Tokens) * outputBlocks(), C::slots) * Tokens;
   }
 
@@ -184,11 +185,11 @@ struct WideRows {
 
   __device__ static i32 warpTile() {
     i32 warp = threadIdx.x / kWarp;
-    return (isNarrow ? warp / 2 : warp) * warpTiles;
+    return (halvesTokens ? warp / 2 : warp) * warpTiles;
   }
   __device__ static i32 warpToken() {
     i32 warp = threadIdx.x / kWarp;
-    return isNarrow ? warp % 2 * (warpTokens * 8) : 0;
+    return halvesTokens ? warp % 2 * (warpTokens * 8) : 0;
   }
 
   /// B of the tokens of this warp and the columns of step \p step.
@@ -248,7 +249,7 @@ struct WideRows {
   /// while those of the step in front run, and blocks meet for the next stage
   /// in the middle of this one.
   __device__ void addTogether(Sums &sums, i32 begin, i32 end) const {
-    static_assert(!kWarpgroups || (stages >= 4 && kWideSteps == 4));
+    static_assert(stages >= 4 && kWideSteps == 4);
     Source source = findSource();
     auto fetchNext = [&](i32 number, i32 index) {
       if (number < end)
@@ -480,8 +481,8 @@ __device__ void wideRows(Layer<C> layer, const i32 *live, i32 rows,
     return wideRows<C, Stage, kWideTokens / 2>(layer, shared, scratch);
   if constexpr (kWarpgroups)
     if (Wide::slicesOf(layer.live) == 1 &&
-        WideRows<C, Stage, kWidestTokens>::turns(layer.live) <
-            Wide::turns(layer.live))
+        WideRows<C, Stage, kWidestTokens>::tokensInTurn(layer.live) <
+            Wide::tokensInTurn(layer.live))
       return wideRows<C, Stage, kWidestTokens>(layer, shared, scratch);
   wideRows<C, Stage, kWideTokens>(layer, shared, scratch);
 }
