@@ -39,6 +39,13 @@ inline constexpr int64_t kSecondHalfBytes =
 /// Writes one kernel.
 class KernelEmitter {
 public:
+  /// How the units of a layer lie.
+  struct Units {
+    /// Units of a tile, steps of 16 columns and bytes of one.
+    int64_t count, steps, bytes;
+    std::string name;
+  };
+
   KernelEmitter(const KernelSpec &spec, mlir::DictionaryAttr given,
                 const CudaTarget &target, const LaunchOrder &order,
                 int64_t maxRows)
@@ -171,12 +178,6 @@ private:
   std::string getStruct() const { return kernel.symbol + "_choices"; }
 
   // LinearEmitter.cpp
-  /// How the units of a layer lie.
-  struct Units {
-    /// Units of a tile, steps of 16 columns and bytes of one.
-    int64_t count, steps, bytes;
-    std::string name;
-  };
   Units emitWeight();
   /// The units of a dense weight.
   Units getDenseUnits(FloatKind element) const;
@@ -188,6 +189,7 @@ private:
   void emitFewRows(const Units &units, int64_t tilesPerItem, int64_t tokens);
   void emitManyRows(const Units &units, int64_t tokens);
   void emitMediumRows(const Units &units);
+  void emitMediumClusters(const Units &units);
   bool canBeWide(const Units &units) const;
   void emitWideRows(const Units &units);
   /// Tiles of 16 outputs of all parts.

@@ -1,10 +1,10 @@
 //===- LinearEmitter.cpp - Linear layers in CUDA --------------------------===//
 //
-// How a layer is cut: few_rows.cuh, many_rows.cuh, medium_rows.cuh and
-// wide_rows.cuh draw it. How columns are is part of the order of sums, so it
-// follows from the shape of the weights (of those but few_rows.cuh: and the
-// architecture), never from the rows of a launch; but of wide_rows.cuh from the
-// live rows.
+// How a layer is cut: few_rows.cuh, many_rows.cuh, medium_rows.cuh,
+// medium_clusters.cuh and wide_rows.cuh draw it. How columns are is part of the
+// order of sums, so it follows from the shape of the weights (of those but
+// few_rows.cuh: and the architecture), never from the rows of a launch; but of
+// wide_rows.cuh from the live rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -214,9 +214,7 @@ static constexpr int64_t kMediumRows = 64, kMediumOutputs = 128;
 void KernelEmitter::emitMediumRows(const Units &units) {
   constexpr int64_t tiles = kMediumOutputs / kTileOutputs, threads = 256;
   auto outputBlocks = static_cast<int64_t>(divideCeil(getTiles(), tiles));
-  auto stageBytes = static_cast<int64_t>(
-      alignTo(kMediumRows * units.steps * 16 * 2 + tiles * units.bytes,
-              kProductAlignment));
+  int64_t stageBytes = kMediumRows * units.steps * 16 * 2 + tiles * units.bytes;
   // Sums are exchanged at once, where enough stages fit beside them.
   constexpr int64_t tokenBytes = (kMediumOutputs + 4) * 4, fewTokens = 16;
   constexpr int64_t wanted = 4, most = 6;
@@ -238,6 +236,71 @@ void KernelEmitter::emitMediumRows(const Units &units) {
   kernel.grid.x = {blocks};
   assertions += "static_assert(MediumRows<" + getStruct() + ", QuantUnits<" +
                 getStruct() + ">, CodeStage<" + getStruct() +
+                ">>::sharedBytes == " + std::to_string(kernel.shared) + ");\n";
+}
+
+/// Tiles and blocks of a cluster of medium_clusters.cuh.
+struct MediumCut {
+  int64_t tiles, slices;
+};
+
+/// The cut of \p tiles tiles for which a multiprocessor moves the fewest bytes.
+static MediumCut cutMedium(const KernelEmitter::Units &units, int64_t tiles,
+                           int64_t together, int64_t processors,
+                           int64_t mostTiles) {
+  int64_t tokenBytes = kMediumRows * units.steps * 16 * 2;
+  MediumCut best = {};
+  int64_t fewest = 0;
+  for (int64_t slices = 1; slices <= std::min<int64_t>(8, units.count);
+       slices *= 2) {
+    int64_t clusters = getClusterProcessors(processors, slices) / slices;
+    auto ofCluster = std::min(
+        mostTiles,
+        static_cast<int64_t>(alignTo(divideCeil(tiles, clusters), together)));
+    auto turns = static_cast<int64_t>(
+        divideCeil(divideCeil(tiles, ofCluster), clusters));
+    auto sliceUnits = static_cast<int64_t>(divideCeil(units.count, slices));
+    // Sums are sent and read.
+    int64_t sumBytes = 2 * ofCluster * kTileOutputs * kMediumRows * 4;
+    int64_t bytes =
+        turns *
+        (sliceUnits * (tokenBytes + ofCluster * units.bytes) + sumBytes);
+    if (slices == 1 || bytes < fewest) {
+      best = {ofCluster, slices};
+      fewest = bytes;
+    }
+  }
+  return best;
+}
+
+void KernelEmitter::emitMediumClusters(const Units &units) {
+  // So many that threads have registers enough, and three stages fit.
+  constexpr int64_t mostTiles = 20, fewestStages = 3, mostStages = 8;
+  int64_t tokenBytes = kMediumRows * units.steps * 16 * 2,
+          stageLimit = target.sharedLimit / fewestStages - kProductAlignment;
+  int64_t together = has("gated") ? 2 : 1;
+  MediumCut cut = cutMedium(
+      units, getTiles(), together, target.processors,
+      std::min(mostTiles, (stageLimit - tokenBytes) / units.bytes / 2 * 2));
+  auto stageBytes = static_cast<int64_t>(
+      alignTo(tokenBytes + cut.tiles * units.bytes, kProductAlignment));
+  constexpr int64_t barrierBytes = 16;
+  int64_t stages = std::clamp<int64_t>((target.sharedLimit - barrierBytes) /
+                                           (stageBytes + barrierBytes),
+                                       fewestStages, mostStages);
+  numbers({{"tokens", kMediumRows}, {"stages", stages}});
+  numbers({{"blockTiles", cut.tiles}, {"slices", cut.slices}});
+  residentBlocks = 1;
+  clusterBlocks = cut.slices;
+  constexpr int64_t groupWarps = 4;
+  kernel.block =
+      static_cast<int64_t>(alignTo(cut.tiles, groupWarps) + groupWarps) * 32;
+  kernel.shared = stages * (stageBytes + barrierBytes) + barrierBytes;
+  kernel.grid = {{static_cast<int64_t>(divideCeil(getTiles(), cut.tiles))},
+                 {cut.slices},
+                 {1}};
+  assertions += "static_assert(MediumClusters<" + getStruct() +
+                ", QuantUnits<" + getStruct() + ">, CodeStage<" + getStruct() +
                 ">>::sharedBytes == " + std::to_string(kernel.shared) + ");\n";
 }
 
@@ -369,12 +432,22 @@ void KernelEmitter::emitLayer() {
   constexpr int64_t mostLargeParts = 8, fewerTokens = 32, largest = 64;
   bool isMedium = tokens == kMediumRows && maxRows <= kMediumRows && !isHead &&
                   !hasNorm && canBeWide(units);
-  if (spec.has("bits"))
+  bool inClusters = isMedium && target.multipliesInGroups;
+  if (spec.has("bits")) {
     flag("isMedium", isMedium);
+    flag("inClusters", inClusters);
+  }
   if (!isWide && !isMedium)
     tokens = std::min(tokens, parts > mostLargeParts ? fewerTokens : largest);
+  // So few outputs of dozens of rows are more blocks of few rows.
+  constexpr int64_t fewTiles = 8;
+  if (!spec.has("bits") && !isHead && maxRows <= kMediumRows &&
+      getTiles() <= fewTiles)
+    tokens = std::min(tokens, kFewRows);
   if (isWide) {
     emitWideRows(units);
+  } else if (inClusters) {
+    emitMediumClusters(units);
   } else if (isMedium) {
     emitMediumRows(units);
   } else if (tokens <= kFewRows || isHead) {

@@ -11,8 +11,8 @@
 // waits there has the numbers; nothing else says that they have come. A block
 // must not end before all that is sent to it is there.
 //
-// Needs blocks of a kernel with __cluster_dims__. Used by few_tokens.cuh and
-// few_slices.cuh.
+// Needs blocks of a kernel with __cluster_dims__. Used by few_tokens.cuh,
+// few_slices.cuh and medium_clusters.cuh.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,7 +1,8 @@
 //===- medium_rows.cuh - Linear layers of dozens of tokens ----------------===//
 //
-// Up to 64 tokens, of which a block computes 128 outputs, 8 tiles of 16. The
-// units of all tiles, 128 columns each, lie in one row:
+// Up to 64 tokens where there are no clusters of blocks, of which a block
+// computes 128 outputs, 8 tiles of 16. The units of all tiles, 128 columns
+// each, lie in one row:
 //
 //              tiles 0 .. 7               tiles 8 .. 15
 //   unit       0    1  ..  n - 1          0    1  ..  n - 1         ..
@@ -48,7 +49,7 @@
 #pragma once
 
 #include "layer.cuh"
-#include "warpgroup.cuh"
+#include "mma.cuh"
 
 namespace tandem {
 
@@ -66,8 +67,7 @@ template <typename C, typename Units, typename Stage> struct MediumRows {
   static constexpr i32 rowBytes = kMediumColumns;
   static constexpr i32 halfBytes = kMediumTokens * rowBytes;
   static constexpr i32 tokenBytes = 2 * halfBytes;
-  static constexpr i32 stageBytes =
-      roundUp(tokenBytes + kMediumTiles * Units::bytes, kGroupBytes);
+  static constexpr i32 stageBytes = tokenBytes + kMediumTiles * Units::bytes;
   /// Of a token in the exchange.
   static constexpr i32 stride = kMediumOutputs + 4;
   static constexpr i32 phases = kMediumTokens / C::exchanged;
@@ -221,27 +221,6 @@ template <typename C, typename Units, typename Stage> struct MediumRows {
     }
   }
 
-  /// The same by the four warps of a half together.
-  __device__ void addTogether(Sums &sums, i32 index) const {
-    const u8 *rows = stageAt(index);
-    const u8 *weights = rows + tokenBytes + warpTile() * Units::bytes;
-    i32 part = half();
-    u64 b = groupRows(rows + part * halfBytes);
-    GroupWeights<Stage, warpTiles, Units::bytes> held;
-    held.load(weights, part * Stage::wordBytes, part);
-    held.prepare(weights, 0, part);
-#pragma unroll
-    for (i32 step = 0; step < steps; ++step) {
-      held.multiply(sums, b, step);
-      // A of the next step is made while the products of this one run.
-      if (step + 1 < steps) {
-        waitForProducts<1>();
-        held.prepare(weights, step + 1, part);
-      }
-    }
-    waitForProducts<0>();
-  }
-
   //===--------------------------------------------------------------------===//
   // Results
   //===--------------------------------------------------------------------===//
@@ -304,14 +283,16 @@ template <typename C, typename Units, typename Stage> struct MediumRows {
         f32 results[4];
 #pragma unroll
         for (i32 i = 0; i < 4; ++i)
-          results[i] = gatedProduct(first.at[i], last.at[i]);
+          results[i] = gatedProduct(first.at[i] * Stage::sumFactor,
+                                    last.at[i] * Stage::sumFactor);
         writeNumbers(results, {0, firstTile / 2 + place.output / 32}, inTile,
                      token);
       } else {
         f32 results[8];
 #pragma unroll
         for (i32 i = 0; i < 8; ++i)
-          results[i] = i < 4 ? first.at[i] : last.at[i - 4];
+          results[i] =
+              (i < 4 ? first.at[i] : last.at[i - 4]) * Stage::sumFactor;
         // A part of no outputs where there is no such tile.
         i32 tile = min(firstTile + place.output / 16, Tiles<C>::count());
         writeNumbers(results, Tiles<C>::find(tile), inTile, token);
@@ -427,7 +408,7 @@ template <typename C, typename Units, typename Stage> struct MediumRows {
 template <typename C, typename Units, typename Stage>
 __device__ void mediumRows(Layer<C> layer, const i32 *live, i32 rows,
                            u8 *scratch) {
-  u8 *shared = groupShared();
+  extern __shared__ __align__(128) u8 shared[];
   using Block = MediumRows<C, Units, Stage>;
   i32 stretch = C::blocks - 1 - i32(blockIdx.x);
   Block block = {layer, shared, stretch};
@@ -461,8 +442,6 @@ __device__ void mediumRows(Layer<C> layer, const i32 *live, i32 rows,
 #pragma unroll 1
     for (; unit < last; ++unit) {
       waitForCopies<Block::ahead - 1>();
-      if constexpr (kWarpgroups)
-        showToGroup();
       __syncthreads();
       // A stage that everybody has left.
       if (next.unit < end) {
@@ -471,10 +450,7 @@ __device__ void mediumRows(Layer<C> layer, const i32 *live, i32 rows,
         block.advance(next);
       }
       commitCopies();
-      if constexpr (kWarpgroups)
-        block.addTogether(sums, index);
-      else
-        block.add(sums, index);
+      block.add(sums, index);
       index = index + 1 == C::stages ? 0 : index + 1;
       free = free + 1 == C::stages ? 0 : free + 1;
     }

@@ -42,6 +42,16 @@ __device__ inline void multiplyFirst(f32 (&c)[4], const u32 (&a)[4], u32 b0,
                  "f"(0.0f));
 }
 
+/// An 8 x 8 matrix of 16-bit numbers transposed: lane l has two numbers of its
+/// row l / 4 before, columns 2 (l % 4) .., and of its column l / 4 afterwards.
+__device__ inline u32 transposed(u32 pair) {
+  u32 result;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;"
+               : "=r"(result)
+               : "r"(pair));
+  return result;
+}
+
 __device__ inline u32 sharedAddress(const void *pointer) {
   return static_cast<u32>(__cvta_generic_to_shared(pointer));
 }
@@ -147,6 +157,14 @@ __device__ inline void arrive(u32 barrier) {
 }
 __device__ inline void arrive(u64 *barrier) { arrive(sharedAddress(barrier)); }
 
+/// Comes to \p barrier when the copies that this thread has started by
+/// copyAsync() are there; it does not wait for them.
+__device__ inline void arriveWithCopies(u64 *barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(
+                   sharedAddress(barrier))
+               : "memory");
+}
+
 /// Makes barriers known to copies, and to blocks of a cluster that meet
 /// afterwards. By the thread that has made them.
 __device__ inline void showBarriers() {
@@ -166,17 +184,23 @@ __device__ inline void expectStretches(u64 *barrier, u32 bytes) {
 #endif
 }
 
-/// Starts a copy of \p bytes, a multiple of 16, which completes \p barrier. By
-/// one thread.
-__device__ inline void copyStretch(void *to, const void *from, u32 bytes,
-                                   u64 *barrier) {
-  expectStretches(barrier, bytes);
+/// Starts a copy of \p bytes, a multiple of 16, that \p barrier waits for: it
+/// has been told to expect them.
+__device__ inline void startStretch(void *to, const void *from, u32 bytes,
+                                    u64 *barrier) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::"
                "bytes [%0], [%1], %2, [%3];" ::"r"(sharedAddress(to)),
                "l"(from), "r"(bytes), "r"(sharedAddress(barrier))
                : "memory");
 #endif
+}
+
+/// The same, which tells the barrier. By one thread.
+__device__ inline void copyStretch(void *to, const void *from, u32 bytes,
+                                   u64 *barrier) {
+  expectStretches(barrier, bytes);
+  startStretch(to, from, bytes, barrier);
 }
 
 /// Whether waitForBarrier() would not wait; false may be wrong. Asked early,

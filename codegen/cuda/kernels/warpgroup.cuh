@@ -21,7 +21,7 @@
 //
 // Floor: operations, 32 cycles of a multiprocessor for 64 tokens.
 //
-// Used by wide_rows.cuh and medium_rows.cuh.
+// Used by wide_rows.cuh and medium_clusters.cuh.
 //
 //===----------------------------------------------------------------------===//
 
@@ -58,8 +58,9 @@ __device__ inline u64 groupRows(const void *rows) {
 }
 constexpr u64 kGroupStep = 32 / 16;
 
-/// What this thread has copied to shared memory is there for the tensor cores
-/// once those who multiply have met it at a barrier.
+/// What threads have copied to shared memory is there for the tensor cores: by
+/// those who have copied it, before they meet those who multiply, or by these
+/// behind that.
 __device__ inline void showToGroup() {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

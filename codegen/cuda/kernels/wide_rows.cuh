@@ -382,9 +382,9 @@ struct WideRows {
       for (i32 j = 0; j < warpTokens; ++j)
 #pragma unroll
         for (i32 i = 0; i < 4; ++i) {
-          f32 sum = sums[tile][j][i];
+          f32 sum = sums[tile][j][i] * Stage::sumFactor;
           if constexpr (C::gated)
-            sum = gatedProduct(sum, sums[tile + 1][j][i]);
+            sum = gatedProduct(sum, sums[tile + 1][j][i] * Stage::sumFactor);
           take((warpTile() + tile) / step, g + i / 2 * 8,
                warpToken() + j * 8 + 2 * t + i % 2, sum);
         }
