@@ -78,7 +78,9 @@ void KernelEmitter::emitAttention() {
   if (resident > 1)
     residentBlocks = resident;
   kernel.shared = stages * tileBytes + otherBytes;
-  kernel.grid = {{blocks}, {1, group, items}, {heads}};
+  // More blocks of items have no chunks.
+  int64_t mostRows = fewBlocks * items / group;
+  kernel.grid = {{blocks, 0, 1, 0, mostRows}, {1, group, items}, {heads}};
   kernel.scratch =
       ticketBytes + places * mostChunks * items * (paddedDim + 2) * 4;
   operands({"const bf16 *query", "const bf16 *cache", "const i32 *start"});

@@ -24,6 +24,8 @@ using namespace tandem::codegen;
 using plan::KernelFamily;
 
 int64_t CudaGridRule::Direction::get(int64_t rows) const {
+  if (mostRows && rows > mostRows)
+    return 1;
   if (perRow == 0)
     return fixed;
   int64_t blocks = fixed * static_cast<int64_t>(
@@ -162,6 +164,7 @@ void KernelEmitter::emitNorm() {
   bool isRow = kernel.family == KernelFamily::rms_norm && columns == dim;
   bool isLong = dim > 1024;
   kernel.block = isLong ? 256 : 128;
+  waitsItself = true;
   int64_t threadsPerRun = isRow || isLong ? kernel.block : 32;
   numbers({{"columns", columns}, {"dim", dim}});
   numbers({{"threads", kernel.block}, {"threadsPerRun", threadsPerRun}});

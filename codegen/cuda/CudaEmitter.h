@@ -35,6 +35,8 @@ struct CudaGridRule {
     int64_t divisor = 1;
     /// But no more than so many, unless zero: blocks take several rows.
     int64_t most = 0;
+    /// And one for more rows than so many, unless zero.
+    int64_t mostRows = 0;
 
     int64_t get(int64_t rows) const;
   };

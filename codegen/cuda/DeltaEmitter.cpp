@@ -192,6 +192,7 @@ void KernelEmitter::emitDeltaInputs() {
   numbers({{"keyDim", get("key_dim")}, {"pending", get("pending")}});
   flag("commit", get("commit") != 0);
   real("eps", spec.getFloat("eps"));
+  waitsItself = true;
   kernel.block = 256;
   kernel.grid.x = {2 * keyHeads +
                    static_cast<int64_t>(divideCeil(valueColumns, 32 * pack)) +

@@ -89,7 +89,8 @@ static Error compile(mlir::ModuleOp module, StringRef directory, StringRef arch,
       for (const auto &direction :
            {kernel.grid.x, kernel.grid.y, kernel.grid.z})
         os << " " << direction.fixed << " " << direction.perRow << " "
-           << direction.divisor << " " << direction.most;
+           << direction.divisor << " " << direction.most << " "
+           << direction.mostRows;
       os << "\n";
     }
     if (Error error = writeFile(directory + "/" + file,

@@ -137,10 +137,12 @@ void Run::start(const LoadedKernel &kernel, const std::string &name,
   Driver::LaunchConfig config = {{},     {kernel.block, 1, 1}, kernel.shared,
                                  stream, &attribute,           isProgrammatic};
   for (int i = 0; i < 3; ++i) {
-    auto [fixed, perRow, divisor, most] = kernel.grid[i];
+    auto [fixed, perRow, divisor, most, mostRows] = kernel.grid[i];
     long blocks =
         perRow ? fixed * ((perRow * rows + divisor - 1) / divisor) : fixed;
-    config.grid[i] = unsigned(most ? std::min(blocks, most) : blocks);
+    if (most)
+      blocks = std::min(blocks, most);
+    config.grid[i] = unsigned(mostRows && rows > mostRows ? 1 : blocks);
   }
   driver.expect(driver.launchKernelEx(&config, kernel.function,
                                       parameters.data(), nullptr),

@@ -67,8 +67,8 @@ struct LoadedKernel {
   unsigned block = 0, shared = 0;
   uint64_t scratchBytes = 0;
   DevicePointer scratch = 0;
-  /// Per direction: fixed, per row, divisor.
-  long grid[3][4] = {};
+  /// Per direction: the numbers of codegen::CudaGridRule::Direction.
+  long grid[3][5] = {};
 };
 
 class Run {

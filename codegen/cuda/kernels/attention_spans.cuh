@@ -404,33 +404,58 @@ template <typename C> struct Attention {
   /// How far the gate of the number \p place of the outputs is open.
   __device__ f32 getOpen(u64 place) const {
     if constexpr (C::gated)
-      return toFloat(fromFloat<bf16>(Sigmoid::apply(toFloat(gate[place]))));
+      return openOf(gate[place]);
     return 1;
   }
+  __device__ static f32 openOf(bf16 number) {
+    return toFloat(fromFloat<bf16>(Sigmoid::apply(toFloat(number))));
+  }
 
-  __device__ static bf16 result(f32 out, f32 sum, f32 open) {
-    bf16 number = fromFloat<bf16>(sum > 0 ? out / sum : 0.0f);
+  __device__ static bf16 gated(bf16 number, f32 open) {
     if constexpr (C::gated)
       number = fromFloat<bf16>(toFloat(number) * open);
     return number;
   }
+  __device__ static bf16 result(f32 out, f32 sum, f32 open) {
+    return gated(fromFloat<bf16>(sum > 0 ? out / sum : 0.0f), open);
+  }
 
   __device__ void writeOutputs(const Sums &sums) const {
     i32 g = threadIdx.x % kWarp / 4, t = threadIdx.x % 4;
+    // Two numbers side by side are read and written at once.
+    constexpr i32 some = C::dim % 2 == 0 ? 2 : 1;
+    auto columnOf = [&](i32 n) {
+      return half() * (paddedDim / 2) + n * 8 + 2 * t;
+    };
 #pragma unroll
     for (i32 side = 0; side < 2; ++side) {
       i32 item = firstItem + warpItem() + g + side * 8;
       if (item >= items())
         continue;
       u64 to = itemBase(item);
+      // All gates first: each of them takes long.
+      Pack<bf16, some> gates[dimTiles][2 / some];
+      if constexpr (C::gated)
+#pragma unroll
+        for (i32 n = 0; n < dimTiles; ++n)
+#pragma unroll
+          for (i32 i = 0; i < 2; i += some)
+            if (C::dim == paddedDim || columnOf(n) + i < C::dim)
+              gates[n][i / some] = loadPack<some>(gate + to + columnOf(n) + i);
+      f32 sum = sums.sum[side], scale = sum > 0 ? 1.0f / sum : 0.0f;
 #pragma unroll
       for (i32 n = 0; n < dimTiles; ++n)
 #pragma unroll
-        for (i32 i = 0; i < 2; ++i) {
-          i32 column = half() * (paddedDim / 2) + n * 8 + 2 * t + i;
-          if (C::dim == paddedDim || column < C::dim)
-            output[to + column] = result(sums.out[n][side * 2 + i],
-                                         sums.sum[side], getOpen(to + column));
+        for (i32 i = 0; i < 2; i += some) {
+          if (C::dim != paddedDim && columnOf(n) + i >= C::dim)
+            continue;
+          Pack<bf16, some> numbers;
+#pragma unroll
+          for (i32 j = 0; j < some; ++j)
+            numbers.at[j] =
+                gated(fromFloat<bf16>(sums.out[n][side * 2 + i + j] * scale),
+                      C::gated ? openOf(gates[n][i / some].at[j]) : 1.0f);
+          storePack(output + to + columnOf(n) + i, numbers);
         }
     }
   }

@@ -10,10 +10,12 @@
 //   decay      -exp(log rate) softplus(decay input + bias)
 //   beta       sigmoid(beta input)
 //
-// A block has a run of channels for 16 rows, a warp a row at a time: a head, or
-// up to 256 channels of v; the last block of a row block has the gates. Rows
-// are independent: a row reads the taps - 1 rows in front of it. Only the first
-// row block touches the cache, all of it, and reads before it writes.
+// A block has a run of channels for 16 rows, a warp two rows that follow each
+// other: of a head, or of up to 256 channels of v; the last block of a row
+// block has the gates. Rows are independent: a row reads the taps - 1 rows in
+// front of it. Only the first row block touches the cache, all of it, and reads
+// before it writes. The weights of the convolution, which no kernel writes, are
+// there before earlier kernels have ended.
 //
 // Floor: twice rows * channels numbers, and the cache.
 //
@@ -31,6 +33,8 @@ namespace tandem {
 
 constexpr i32 kDeltaInputRows = 16;
 constexpr i32 kDeltaInputThreads = 256;
+/// Rows of a warp.
+constexpr i32 kDeltaInputOwn = kDeltaInputRows / (kDeltaInputThreads / kWarp);
 
 template <typename C, typename T> struct DeltaInputs {
   static constexpr i32 before = C::taps - 1;
@@ -54,74 +58,109 @@ template <typename C, typename T> struct DeltaInputs {
     return loadPack<pack>(from + channel);
   }
 
-  /// silu of the convolution of a row, as memory would hold it.
-  __device__ void convolve(f32 (&result)[pack], i32 row, i32 channel) const {
+  /// Packs of a lane in a head.
+  static constexpr i32 headStep = kWarp * pack,
+                       headPacks = ceilDiv(C::keyDim, headStep);
+
+  /// Weights of a pack, tap by tap.
+  using Taps = f32[C::taps][pack];
+  __device__ void loadTaps(Taps &taps, i32 channel) const {
     constexpr i32 some = pack < 4 ? pack : 4;
+#pragma unroll
+    for (i32 tap = 0; tap < C::taps; ++tap)
+#pragma unroll
+      for (i32 i = 0; i < pack; i += some) {
+        auto part = loadPack<some>(weight + tap * C::channels + channel + i);
+#pragma unroll
+        for (i32 j = 0; j < some; ++j)
+          taps[tap][i + j] = part.at[j];
+      }
+  }
+
+  /// The rows of a warp and those in front, of a pack.
+  using Window = Pack<T, pack>[before + kDeltaInputOwn];
+  __device__ void loadWindow(Window &window, i32 first, i32 end,
+                             i32 channel) const {
+#pragma unroll
+    for (i32 i = 0; i < before + kDeltaInputOwn; ++i)
+      if (first + i - before < end)
+        window[i] = input(first + i - before, channel);
+  }
+
+  /// silu of the convolution of row \p index of this warp, as memory would hold
+  /// it.
+  __device__ static void convolve(f32 (&result)[pack], const Window &window,
+                                  i32 index, const Taps &taps) {
     f32 sums[pack];
 #pragma unroll
-    for (i32 tap = 0; tap < C::taps; ++tap) {
-      auto numbers = input(row + tap - before, channel);
-      auto weights = loadPack<some>(weight + tap * C::channels + channel);
+    for (i32 tap = 0; tap < C::taps; ++tap)
 #pragma unroll
       for (i32 i = 0; i < pack; ++i) {
-        if (i > 0 && i % some == 0)
-          weights = loadPack<some>(weight + tap * C::channels + channel + i);
-        f32 taken = weights.at[i % some], number = toFloat(numbers.at[i]);
-        sums[i] = tap == 0 ? taken * number : fma(taken, number, sums[i]);
+        f32 number = toFloat(window[index + tap].at[i]);
+        sums[i] = tap == 0 ? taps[tap][i] * number
+                           : fma(taps[tap][i], number, sums[i]);
       }
-    }
 #pragma unroll
     for (i32 i = 0; i < pack; ++i)
       result[i] =
           toFloat(fromFloat<T>(Silu::apply(toFloat(fromFloat<T>(sums[i])))));
   }
 
-  /// A head of queries or keys that begins at \p channel of x, by a warp.
-  __device__ void writeHead(i32 row, i32 channel, T *to) const {
-    constexpr i32 step = kWarp * pack, steps = ceilDiv(C::keyDim, step);
-    i32 first = threadIdx.x % kWarp * pack;
-    f32 numbers[steps][pack];
-    f32 squares = 0;
+  /// Rows [first, end) of a head of queries or keys that begins at \p channel
+  /// of x, by a warp.
+  __device__ void writeHead(i32 first, i32 end, i32 channel,
+                            const Taps (&taps)[headPacks], T *to) const {
+    i32 lane = threadIdx.x % kWarp * pack;
+    Window windows[headPacks];
 #pragma unroll
-    for (i32 i = 0; i < steps; ++i)
-      if (first + i * step < C::keyDim) {
-        convolve(numbers[i], row, channel + first + i * step);
+    for (i32 i = 0; i < headPacks; ++i)
+      if (lane + i * headStep < C::keyDim)
+        loadWindow(windows[i], first, end, channel + lane + i * headStep);
 #pragma unroll
-        for (i32 j = 0; j < pack; ++j)
-          squares = fma(numbers[i][j], numbers[i][j], squares);
-      }
-    f32 factor = 1.0f / sqrtf(sumLanes(squares) + C::eps);
+    for (i32 own = 0; own < kDeltaInputOwn; ++own) {
+      if (first + own >= end)
+        break;
+      f32 numbers[headPacks][pack];
+      f32 squares = 0;
 #pragma unroll
-    for (i32 i = 0; i < steps; ++i)
-      if (first + i * step < C::keyDim) {
-        Pack<T, pack> result;
+      for (i32 i = 0; i < headPacks; ++i)
+        if (lane + i * headStep < C::keyDim) {
+          convolve(numbers[i], windows[i], own, taps[i]);
 #pragma unroll
-        for (i32 j = 0; j < pack; ++j)
-          result.at[j] = fromFloat<T>(numbers[i][j] * factor);
-        storePack(to + first + i * step, result);
-      }
+          for (i32 j = 0; j < pack; ++j)
+            squares = fma(numbers[i][j], numbers[i][j], squares);
+        }
+      f32 factor = 1.0f / sqrtf(sumLanes(squares) + C::eps);
+#pragma unroll
+      for (i32 i = 0; i < headPacks; ++i)
+        if (lane + i * headStep < C::keyDim) {
+          Pack<T, pack> result;
+#pragma unroll
+          for (i32 j = 0; j < pack; ++j)
+            result.at[j] = fromFloat<T>(numbers[i][j] * factor);
+          storePack(to + u64(first + own) * keyColumns + lane + i * headStep,
+                    result);
+        }
+    }
   }
 
-  /// What run \p run has of row \p row.
-  __device__ void write(i32 run, i32 row) const {
-    if (run < 2 * C::keyHeads) {
-      bool isKey = run >= C::keyHeads;
-      i32 column = (isKey ? run - C::keyHeads : run) * C::keyDim;
-      writeHead(row, run * C::keyDim,
-                (isKey ? key : query) + u64(row) * keyColumns + column);
-      return;
-    }
-    i32 column =
-        (run - 2 * C::keyHeads) * valueRun + threadIdx.x % kWarp * pack;
-    if (column >= valueColumns)
-      return;
-    f32 numbers[pack];
-    convolve(numbers, row, 2 * keyColumns + column);
-    Pack<T, pack> result;
+  /// Rows [first, end) of the channels of v from \p column on.
+  __device__ void writeValues(i32 first, i32 end, i32 column,
+                              const Taps &taps) const {
+    Window window;
+    loadWindow(window, first, end, 2 * keyColumns + column);
 #pragma unroll
-    for (i32 i = 0; i < pack; ++i)
-      result.at[i] = fromFloat<T>(numbers[i]);
-    storePack(value + u64(row) * valueColumns + column, result);
+    for (i32 own = 0; own < kDeltaInputOwn; ++own) {
+      if (first + own >= end)
+        break;
+      f32 numbers[pack];
+      convolve(numbers, window, own, taps);
+      Pack<T, pack> result;
+#pragma unroll
+      for (i32 i = 0; i < pack; ++i)
+        result.at[i] = fromFloat<T>(numbers[i]);
+      storePack(value + u64(first + own) * valueColumns + column, result);
+    }
   }
 
   /// Leaves the cache of channels [begin, end) as short_conv does.
@@ -168,28 +207,51 @@ deltaInputs(const T *x, const f32 *decayInput, const f32 *betaInput,
             const i32 *accepted, T *query, T *key, T *value, f32 *decay,
             f32 *beta, T *cache, const i32 *live, i32 rows) {
   using Inputs = DeltaInputs<C, T>;
-  constexpr i32 runs = 2 * C::keyHeads + Inputs::valueRuns;
-  i32 count = liveRows(live, rows), run = blockIdx.x;
-  i32 begin = blockIdx.y * kDeltaInputRows;
-  i32 end = min(begin + kDeltaInputRows, count);
-  if (run == runs)
+  constexpr i32 heads = 2 * C::keyHeads, runs = heads + Inputs::valueRuns;
+  i32 run = blockIdx.x, begin = blockIdx.y * kDeltaInputRows;
+  if (run == runs) {
+    waitForEarlierKernels();
     return writeGates<C>(decayInput, betaInput, logRate, bias, decay, beta,
-                         begin, end);
-  Inputs inputs = {x,     weight, query, key,
-                   value, cache,  count, min(max(*accepted, 0), C::pending)};
-  for (i32 row = begin + threadIdx.x / kWarp; row < end;
-       row += kDeltaInputThreads / kWarp)
-    inputs.write(run, row);
+                         begin,
+                         min(begin + kDeltaInputRows, liveRows(live, rows)));
+  }
+  Inputs inputs = {x, weight, query, key, value, cache, 0, 0};
+  i32 lane = threadIdx.x % kWarp * Inputs::pack;
+  i32 column = (run - heads) * Inputs::valueRun + lane;
+  typename Inputs::Taps taps[Inputs::headPacks];
+  if (run < heads) {
+#pragma unroll
+    for (i32 i = 0; i < Inputs::headPacks; ++i)
+      if (lane + i * Inputs::headStep < C::keyDim)
+        inputs.loadTaps(taps[i], run * C::keyDim + lane + i * Inputs::headStep);
+  } else if (column < Inputs::valueColumns) {
+    inputs.loadTaps(taps[0], 2 * Inputs::keyColumns + column);
+  }
+  waitForEarlierKernels();
+  i32 kept = *accepted;
+  inputs.count = liveRows(live, rows);
+  inputs.kept = min(max(kept, 0), C::pending);
+  i32 first = begin + i32(threadIdx.x / kWarp) * kDeltaInputOwn;
+  if (first < inputs.count) {
+    if (run >= heads) {
+      if (column < Inputs::valueColumns)
+        inputs.writeValues(first, inputs.count, column, taps[0]);
+    } else {
+      bool isKey = run >= C::keyHeads;
+      inputs.writeHead(first, inputs.count, run * C::keyDim, taps,
+                       (isKey ? key : query) +
+                           (isKey ? run - C::keyHeads : run) * C::keyDim);
+    }
+  }
   // Also without rows: what was accepted leaves the pending rows.
   if (blockIdx.y > 0)
     return;
   __syncthreads();
-  i32 first =
-      run < 2 * C::keyHeads
-          ? run * C::keyDim
-          : 2 * Inputs::keyColumns + (run - 2 * C::keyHeads) * Inputs::valueRun;
-  i32 width = run < 2 * C::keyHeads ? C::keyDim : Inputs::valueRun;
-  inputs.keep(first, min(first + width, C::channels));
+  i32 channel = run < heads
+                    ? run * C::keyDim
+                    : 2 * Inputs::keyColumns + (run - heads) * Inputs::valueRun;
+  i32 width = run < heads ? C::keyDim : Inputs::valueRun;
+  inputs.keep(channel, min(channel + width, C::channels));
 }
 
 } // namespace tandem

@@ -89,67 +89,162 @@ template <typename C, typename T> __device__ f32 rowFactor(const T *row) {
   return normFactor<C>(addSpans<spans>(squares, 1));
 }
 
-/// Normalizes the run that begins at number \p base.
-template <typename C, Norm Kind, typename T>
-__device__ void normalizeRun(const T *x, const T *gate, const f32 *weight, T *y,
-                             u64 base) {
-  constexpr i32 pack = packSize<T>(C::dim);
-  i32 first = threadIdx.x % C::threadsPerRun * pack;
-  constexpr i32 step = C::threadsPerRun * pack;
+/// A run, as the threads have it that share one: packs of columns, `step`
+/// numbers apart.
+template <typename C, Norm Kind, typename T> struct NormRun {
+  static constexpr i32 pack = packSize<T>(C::dim);
+  static constexpr i32 step = C::threadsPerRun * pack;
+  static constexpr i32 packs = ceilDiv(C::dim, step);
+  /// Whether a block sums it, in the order of linear layers.
+  static constexpr bool isRow = Kind == Norm::Rms && C::columns == C::dim;
+  static constexpr bool hasWeight = Kind != Norm::L2;
+  static constexpr bool hasGate = Kind == Norm::GatedRms;
 
-  f32 factor;
-  if constexpr (Kind == Norm::Rms && C::columns == C::dim) {
-    factor = rowFactor<C>(x + base);
-  } else {
-    f32 squares = 0;
-    for (i32 column = first; column < C::dim; column += step) {
-      auto values = loadPack<pack>(x + base + column);
-#pragma unroll
-      for (i32 i = 0; i < pack; ++i)
-        squares = fma(toFloat(values.at[i]), toFloat(values.at[i]), squares);
-    }
-    if constexpr (C::threadsPerRun == kWarp)
-      squares = sumLanes(squares);
-    else
-      squares = sumBlock<C::threadsPerRun>(squares);
-    if constexpr (Kind != Norm::L2)
-      squares /= f32(C::dim);
-    factor = 1.0f / sqrtf(squares + C::eps);
+  const T *x, *gate;
+  const f32 *weight;
+  T *y;
+
+  __device__ static i32 column(i32 index) {
+    return threadIdx.x % C::threadsPerRun * pack + index * step;
+  }
+  /// Whether this thread has pack \p index.
+  __device__ static bool has(i32 index) {
+    return C::dim % step == 0 || column(index) < C::dim;
   }
 
-  for (i32 column = first; column < C::dim; column += step) {
-    auto values = loadPack<pack>(x + base + column);
-    Pack<T, pack> gates;
-    if constexpr (Kind == Norm::GatedRms)
-      gates = loadPack<pack>(gate + base + column);
+  /// The numbers of pack \p index: of the weight, and of a run.
+  struct Weights {
+    f32 at[pack];
+  };
+  struct Numbers {
+    Pack<T, pack> values, gates;
+  };
+  __device__ void loadWeights(Weights &weights, i32 index) const {
+    constexpr i32 some = pack < 4 ? pack : 4;
+    if constexpr (hasWeight)
+#pragma unroll
+      for (i32 i = 0; i < pack; i += some) {
+        auto part = loadPack<some>(weight + column(index) + i);
+#pragma unroll
+        for (i32 j = 0; j < some; ++j)
+          weights.at[i + j] = part.at[j];
+      }
+  }
+  __device__ void loadNumbers(Numbers &numbers, i32 index, u64 base) const {
+    u64 place = base + column(index);
+    numbers.values = loadPack<pack>(x + place);
+    if constexpr (hasGate)
+      numbers.gates = loadPack<pack>(gate + place);
+  }
+
+  /// What the run at \p base is multiplied by; \p values(index) is a pack.
+  template <typename Values>
+  __device__ f32 findFactor(u64 base, Values values) const {
+    if constexpr (isRow) {
+      return rowFactor<C>(x + base);
+    } else {
+      f32 squares = 0;
+#pragma unroll 4
+      for (i32 index = 0; index < packs && has(index); ++index) {
+        Pack<T, pack> some = values(index);
+#pragma unroll
+        for (i32 i = 0; i < pack; ++i)
+          squares = fma(toFloat(some.at[i]), toFloat(some.at[i]), squares);
+      }
+      if constexpr (C::threadsPerRun == kWarp)
+        squares = sumLanes(squares);
+      else
+        squares = sumBlock<C::threadsPerRun>(squares);
+      if constexpr (Kind != Norm::L2)
+        squares /= f32(C::dim);
+      return 1.0f / sqrtf(squares + C::eps);
+    }
+  }
+
+  __device__ void write(Numbers &numbers, const Weights &weights, i32 index,
+                        u64 base, f32 factor) const {
 #pragma unroll
     for (i32 i = 0; i < pack; ++i) {
-      f32 value = toFloat(values.at[i]) * factor;
+      f32 value = toFloat(numbers.values.at[i]) * factor;
       if constexpr (Kind == Norm::Rms)
-        value *= weight[column + i] + C::offset;
-      if constexpr (Kind == Norm::GatedRms)
-        value = value * weight[column + i] * Silu::apply(toFloat(gates.at[i]));
-      values.at[i] = fromFloat<T>(value);
+        value *= weights.at[i] + C::offset;
+      if constexpr (hasGate)
+        value =
+            value * weights.at[i] * Silu::apply(toFloat(numbers.gates.at[i]));
+      numbers.values.at[i] = fromFloat<T>(value);
     }
-    storePack(y + base + column, values);
+    storePack(y + base + column(index), numbers.values);
+  }
+};
+
+/// Normalizes the runs of a thread whose packs are few: what is read stays in
+/// registers, the weight, which no kernel writes, from before earlier ones have
+/// ended, and a row is asked for before it is known to be live.
+template <typename C, typename Run>
+__device__ void normalizeHeld(const Run &norm, u64 run, const i32 *live,
+                              i32 rows) {
+  typename Run::Weights weights[Run::packs];
+#pragma unroll
+  for (i32 index = 0; index < Run::packs; ++index)
+    if (norm.has(index))
+      norm.loadWeights(weights[index], index);
+  waitForEarlierKernels();
+  typename Run::Numbers numbers[Run::packs];
+  auto load = [&](u64 base) {
+#pragma unroll
+    for (i32 index = 0; index < Run::packs; ++index)
+      if (norm.has(index))
+        norm.loadNumbers(numbers[index], index, base);
+  };
+  auto baseOf = [&](i32 row) { return u64(row) * C::columns + run * C::dim; };
+  load(baseOf(blockIdx.x));
+  i32 end = liveRows(live, rows);
+#pragma unroll 1
+  for (i32 row = blockIdx.x; row < end; row += gridDim.x) {
+    u64 base = baseOf(row);
+    if (row > i32(blockIdx.x))
+      load(base);
+    f32 factor =
+        norm.findFactor(base, [&](i32 index) { return numbers[index].values; });
+#pragma unroll
+    for (i32 index = 0; index < Run::packs; ++index)
+      if (norm.has(index))
+        norm.write(numbers[index], weights[index], index, base, factor);
+    // What a block adds stands in the same place for every row.
+    if constexpr (C::threadsPerRun > kWarp)
+      __syncthreads();
   }
 }
 
 template <typename C, Norm Kind, typename T>
 __device__ void normalize(const T *x, const T *gate, const f32 *weight, T *y,
                           const i32 *live, i32 rows) {
+  using Run = NormRun<C, Kind, T>;
   constexpr i32 runs = C::columns / C::dim;
   constexpr i32 perBlock = C::threads / C::threadsPerRun;
   i32 run = blockIdx.y * perBlock + threadIdx.x / C::threadsPerRun;
   // A warp or a block as a whole stays or goes.
   if (run >= runs)
-    return;
+    return waitForEarlierKernels();
+  Run norm = {x, gate, weight, y};
+  constexpr i32 fewPacks = 2;
+  if constexpr (Run::packs <= fewPacks)
+    return normalizeHeld<C>(norm, run, live, rows);
+  waitForEarlierKernels();
   i32 end = liveRows(live, rows);
 #pragma unroll 1
   for (i32 row = blockIdx.x; row < end; row += gridDim.x) {
-    normalizeRun<C, Kind>(x, gate, weight, y,
-                          u64(row) * C::columns + run * C::dim);
-    // What a block adds stands in the same place for every row.
+    u64 base = u64(row) * C::columns + run * C::dim;
+    f32 factor = norm.findFactor(base, [&](i32 index) {
+      return loadPack<Run::pack>(x + base + norm.column(index));
+    });
+    for (i32 index = 0; index < Run::packs && norm.has(index); ++index) {
+      typename Run::Weights weights;
+      typename Run::Numbers numbers;
+      norm.loadWeights(weights, index);
+      norm.loadNumbers(numbers, index, base);
+      norm.write(numbers, weights, index, base, factor);
+    }
     if constexpr (C::threadsPerRun > kWarp)
       __syncthreads();
   }
