@@ -87,10 +87,12 @@ static Error compile(mlir::ModuleOp module, StringRef directory, StringRef arch,
       os << kernel.symbol << " " << file << " " << kernel.block << " "
          << kernel.shared << " " << kernel.scratch;
       for (const auto &direction :
-           {kernel.grid.x, kernel.grid.y, kernel.grid.z})
-        os << " " << direction.fixed << " " << direction.perRow << " "
-           << direction.divisor << " " << direction.most << " "
-           << direction.mostRows;
+           {kernel.grid.x, kernel.grid.y, kernel.grid.z}) {
+        // All of them by name: what is not written here, Run.cpp cannot know.
+        auto [fixed, perRow, divisor, most, mostRows] = direction;
+        os << " " << fixed << " " << perRow << " " << divisor << " " << most
+           << " " << mostRows;
+      }
       os << "\n";
     }
     if (Error error = writeFile(directory + "/" + file,
