@@ -211,10 +211,15 @@ static constexpr int64_t kProductAlignment = 1024;
 /// Tokens and outputs of medium_rows.cuh.
 static constexpr int64_t kMediumRows = 64, kMediumOutputs = 128;
 
+/// Bytes of the tokens of a unit in a stage.
+static int64_t getMediumTokenBytes(const KernelEmitter::Units &units) {
+  return kMediumRows * units.steps * 16 * 2;
+}
+
 void KernelEmitter::emitMediumRows(const Units &units) {
   constexpr int64_t tiles = kMediumOutputs / kTileOutputs, threads = 256;
   auto outputBlocks = static_cast<int64_t>(divideCeil(getTiles(), tiles));
-  int64_t stageBytes = kMediumRows * units.steps * 16 * 2 + tiles * units.bytes;
+  int64_t stageBytes = getMediumTokenBytes(units) + tiles * units.bytes;
   // Sums are exchanged at once, where enough stages fit beside them.
   constexpr int64_t tokenBytes = (kMediumOutputs + 4) * 4, fewTokens = 16;
   constexpr int64_t wanted = 4, most = 6;
@@ -248,10 +253,12 @@ struct MediumCut {
 static MediumCut cutMedium(const KernelEmitter::Units &units, int64_t tiles,
                            int64_t together, int64_t processors,
                            int64_t mostTiles) {
-  int64_t tokenBytes = kMediumRows * units.steps * 16 * 2;
+  // Blocks finish eights of the tokens.
+  constexpr int64_t mostSlices = kMediumRows / 8;
+  int64_t tokenBytes = getMediumTokenBytes(units);
   MediumCut best = {};
   int64_t fewest = 0;
-  for (int64_t slices = 1; slices <= std::min<int64_t>(8, units.count);
+  for (int64_t slices = 1; slices <= std::min(mostSlices, units.count);
        slices *= 2) {
     int64_t clusters = getClusterProcessors(processors, slices) / slices;
     auto ofCluster = std::min(
@@ -276,12 +283,13 @@ static MediumCut cutMedium(const KernelEmitter::Units &units, int64_t tiles,
 void KernelEmitter::emitMediumClusters(const Units &units) {
   // So many that threads have registers enough, and three stages fit.
   constexpr int64_t mostTiles = 20, fewestStages = 3, mostStages = 8;
-  int64_t tokenBytes = kMediumRows * units.steps * 16 * 2,
-          stageLimit = target.sharedLimit / fewestStages - kProductAlignment;
+  int64_t tokenBytes = getMediumTokenBytes(units),
+          stageLimit = target.sharedLimit / fewestStages - kProductAlignment,
+          fitting = (stageLimit - tokenBytes) / units.bytes;
   int64_t together = has("gated") ? 2 : 1;
   MediumCut cut = cutMedium(
       units, getTiles(), together, target.processors,
-      std::min(mostTiles, (stageLimit - tokenBytes) / units.bytes / 2 * 2));
+      std::min(mostTiles, static_cast<int64_t>(alignDown(fitting, together))));
   auto stageBytes = static_cast<int64_t>(
       alignTo(tokenBytes + cut.tiles * units.bytes, kProductAlignment));
   constexpr int64_t barrierBytes = 16;

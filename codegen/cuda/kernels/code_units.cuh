@@ -268,7 +268,8 @@ template <typename C> struct CodeStage {
   /// instruction: the bf16 that its bits are, 2^-133 times the code or 16 times
   /// that, times the scale, which is so many times larger that the product is
   /// 2^-37 of what it should be, less eight times the scale. It is rounded like
-  /// the product itself where scales are below 2^31, as those of all models.
+  /// the product itself for scales from 2^-89 to 2^31, as those of all models
+  /// are.
   static constexpr bool isRaw = C::bits == 4 && !C::zeroPoints && hasBf16Scales;
   /// What sums are multiplied by: 2^37.
   static constexpr f32 sumFactor = isRaw ? 137438953472.0f : 1.0f;

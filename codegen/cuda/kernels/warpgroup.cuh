@@ -151,12 +151,11 @@ template <typename Stage, i32 Tiles, i32 Stride> struct GroupWeights {
   typename Stage::Held held[Tiles];
   u32 a[2][Tiles][4];
 
-  /// Reads half \p half of the tiles from \p from on, whose words lie \p
-  /// skipped bytes behind those that Stage::load() reads.
-  __device__ void load(const u8 *from, i32 skipped, i32 half) {
+  /// Reads half \p half of the tiles from \p from on.
+  __device__ void load(const u8 *from, i32 half) {
 #pragma unroll
     for (i32 tile = 0; tile < Tiles; ++tile) {
-      Stage::load(held[tile], from + tile * Stride + skipped);
+      Stage::load(held[tile], from + tile * Stride);
       Stage::loadScales(held[tile], from + tile * Stride, half);
     }
   }

@@ -265,7 +265,7 @@ struct WideRows {
 
     GroupWeights<Stage, warpTiles, Stage::bytes> weights;
     const u8 *from = stageAt(0) + tokenBytes + warpTile() * Stage::bytes;
-    weights.load(from, 0, begin % 2);
+    weights.load(from, begin % 2);
     weights.prepare(from, 0, begin % 2);
     i32 index = 0, free = ahead;
 #pragma unroll 1
@@ -293,7 +293,7 @@ struct WideRows {
         if (step == 2) {
           // Behind the last stage it does not matter what is loaded.
           from = stageAt(next) + tokenBytes + warpTile() * Stage::bytes;
-          weights.load(from, 0, (number + 1) % 2);
+          weights.load(from, (number + 1) % 2);
         }
       }
       index = next;
